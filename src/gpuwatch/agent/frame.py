@@ -1,0 +1,146 @@
+"""The wire: checksummed, length-framed JSON arrays in catalogue order.
+
+A frame on the wire is HEADER (magic, length and CRC-32 of the body) and a body, which is a
+zlib-compressed JSON array in ASCII. The reader looks for the magic, so noise from rc files or
+background jobs between frames costs nothing but itself.
+
+    ["hello", schema, agent_id, boot_id, {fact: value}]
+    ["names", schema, generation, [[labels, ...] of each scope]]
+    ["data", schema, sequence, generation, mono_us, wall_us, beat, beat_us,
+             [[[entity, value, ...], ...] of each scope]]
+    ["bye", schema, reason]
+
+Scopes come in catalogue order. A data frame is complete in itself: absolute values of every
+entity that was read, citing the generation of names that it counts by. `beat` is the last
+heartbeat heard from the viewer and `beat_us` when it was heard, on the clock of `mono_us`.
+"""
+
+import json
+import struct
+import zlib
+from typing import Any, Dict, List, Tuple
+
+from .metric import Labels, Metric, Value, Values
+
+MAGIC = b"\xf5gw1"
+HEADER = struct.Struct(">4sII")
+MAX_BODY = 1 << 20
+"""Bytes of a compressed body; a reader drops what claims more."""
+MAX_NAMES = 4096
+"""Entities of one scope that are kept in one generation before the list starts anew."""
+MAX_LABEL = 256
+"""Characters of a label."""
+
+Rows = Dict[str, Dict[Labels, List[Value]]]
+
+
+def pack(message):
+    # type: (List[Any]) -> bytes
+    """Encode one message for the wire."""
+    text = json.dumps(message, separators=(",", ":"), allow_nan=False)
+    body = zlib.compress(text.encode("ascii"), 1)
+    return HEADER.pack(MAGIC, len(body), zlib.crc32(body) & 0xFFFFFFFF) + body
+
+
+def clean(label):
+    # type: (Any) -> Any
+    """Bound a label: at most MAX_LABEL characters, no lone surrogates (JSON cannot carry them)."""
+    if not isinstance(label, str):
+        return label
+    return label[:MAX_LABEL].encode("utf-8", "replace").decode("utf-8")
+
+
+class Names(object):
+    """The entities of each scope under one generation number.
+
+    An entity keeps its place while the generation lasts; a new one gives a new generation. So
+    frames cite small numbers, and a reader that knows the generation decodes any one frame alone.
+    """
+
+    def __init__(self, scopes):
+        # type: (Tuple[str, ...]) -> None
+        self.generation = 0
+        self._scopes = scopes
+        self._places = {s: {} for s in scopes}  # type: Dict[str, Dict[Labels, int]]
+        self._grown = False
+
+    def place(self, scope, labels):
+        # type: (str, Labels) -> int
+        """Return the entity's number in its scope, giving it one when it is new."""
+        places = self._places[scope]
+        found = places.get(labels)
+        if found is None:
+            found = places[labels] = len(places)
+            self._grown = True
+        return found
+
+    def settle(self, rows):
+        # type: (Rows) -> bool
+        """Give every entity of these rows its place; tell whether that made a new generation."""
+        for scope in self._scopes:
+            if len(self._places[scope]) + len(rows.get(scope, ())) > MAX_NAMES:
+                self._places[scope] = {}
+            for labels in rows.get(scope, ()):
+                self.place(scope, labels)
+        grown, self._grown = self._grown, False
+        if grown:
+            self.generation += 1
+        return grown
+
+    def message(self, schema):
+        # type: (str) -> List[Any]
+        """Return the message that tells all names of this generation."""
+        lists = [sorted(self._places[s], key=self._places[s].__getitem__) for s in self._scopes]
+        return ["names", schema, self.generation, [[list(labels) for labels in n] for n in lists]]
+
+
+def merge(readings, offsets, widths):
+    # type: (Dict[str, List[Tuple[str, Labels, Values]]], Dict[Tuple[str, str], int], Dict[str, int]) -> Rows
+    """Join what the sources read into one row an entity, None where nothing was read.
+
+    Args:
+        readings: rows by source.
+        offsets: (source, scope) to the place of its first value in the scope's row.
+        widths: number of values of each scope.
+    """
+    merged = {scope: {} for scope in widths}  # type: Rows
+    for source, rows in readings.items():
+        for scope, labels, values in rows:
+            key = tuple(clean(label) for label in labels)
+            row = merged[scope].setdefault(key, [None] * widths[scope])
+            start = offsets[source, scope]
+            row[start : start + len(values)] = values
+    return merged
+
+
+def data(schema, sequence, stamps, names, scopes, rows):
+    # type: (str, int, Tuple[int, int, int, int], Names, Tuple[str, ...], Rows) -> List[Any]
+    """Build a data message.
+
+    Args:
+        schema: id of the catalogue.
+        sequence: number of this frame since the agent's start.
+        stamps: (mono_us, wall_us, beat, beat_us).
+        names: settled for these rows.
+        scopes: in catalogue order.
+        rows: by scope and entity.
+    """
+    tables = [
+        [[names.place(s, labels)] + list(values) for labels, values in rows.get(s, {}).items()]
+        for s in scopes
+    ]
+    return ["data", schema, sequence, names.generation] + list(stamps) + [tables]
+
+
+def offsets_of(rows_by_source):
+    # type: (Dict[str, Tuple[Metric, ...]]) -> Dict[Tuple[str, str], int]
+    """Return where in each scope's row each source's values begin."""
+    offsets = {}  # type: Dict[Tuple[str, str], int]
+    filled = {}  # type: Dict[str, int]
+    for source, rows in rows_by_source.items():
+        for row in rows:
+            if row.kind == "label":
+                continue
+            offsets.setdefault((source, row.scope), filled.get(row.scope, 0))
+            filled[row.scope] = filled.get(row.scope, 0) + 1
+    return offsets

@@ -1,0 +1,1 @@
+"""One file a source: the rows that it declares and the Reader that fills them."""

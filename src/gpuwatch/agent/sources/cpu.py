@@ -1,0 +1,34 @@
+"""CPU time of the whole node, from /proc/stat (proc(5)). Ticks are USER_HZ, 100 a second."""
+
+from ..host import Host
+from ..metric import COUNTER, GAUGE, Absent, Metric, Reading
+
+ROWS = (
+    Metric("cpu_user_ms", "node", COUNTER, "int", "ms", "cpu 0", "CPU time in user code.", scale=10),
+    Metric("cpu_nice_ms", "node", COUNTER, "int", "ms", "cpu 1", "CPU time in user code of positive nice.", scale=10),
+    Metric("cpu_system_ms", "node", COUNTER, "int", "ms", "cpu 2", "CPU time in the kernel.", scale=10),
+    Metric("cpu_idle_ms", "node", COUNTER, "int", "ms", "cpu 3", "CPU time idle.", scale=10),
+    Metric("cpu_iowait_ms", "node", COUNTER, "int", "ms", "cpu 4", "CPU time idle while a task waited for a block device: a lower bound of I/O wait, never an upper one.", scale=10),
+    Metric("cpu_irq_ms", "node", COUNTER, "int", "ms", "cpu 5", "CPU time in hard interrupts.", scale=10),
+    Metric("cpu_softirq_ms", "node", COUNTER, "int", "ms", "cpu 6", "CPU time in soft interrupts.", scale=10),
+    Metric("cpu_steal_ms", "node", COUNTER, "int", "ms", "cpu 7", "CPU time that the hypervisor gave to others.", scale=10),
+    Metric("context_switches", "node", COUNTER, "int", "1", "ctxt 0", "Context switches."),
+    Metric("forks", "node", COUNTER, "int", "1", "processes 0", "Processes and threads started."),
+    Metric("procs_running", "node", GAUGE, "int", "1", "procs_running 0", "Tasks that run or could run now."),
+    Metric("procs_blocked", "node", GAUGE, "int", "1", "procs_blocked 0", "Tasks in io_schedule() now; excludes NFS, FUSE and btrfs waits."),
+    Metric("cpus", "node", GAUGE, "int", "1", "online", "CPUs of the node that are online."),
+    Metric("cpus_allowed", "node", GAUGE, "int", "1", "allowed", "CPUs that the agent, and so likely the job, may run on."),
+)  # fmt: skip
+
+
+class Reader(object):
+    """Reads them."""
+
+    def __init__(self, host):
+        # type: (Host) -> None
+        self.host = host
+
+    def read(self):
+        # type: () -> Reading
+        """Read all rows once."""
+        raise Absent("not read yet")

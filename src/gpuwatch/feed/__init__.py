@@ -1,0 +1,1 @@
+"""Feeds: live and replay; both yield the same events."""

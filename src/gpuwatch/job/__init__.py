@@ -1,0 +1,1 @@
+"""job.yaml, node sets."""

@@ -1,0 +1,1 @@
+"""Recordings: WAL, sealed segments, manifest, reader."""

@@ -1,0 +1,1 @@
+"""Who waited on what, how long: text and JSON."""

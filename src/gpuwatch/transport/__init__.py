@@ -1,0 +1,1 @@
+"""Ways to a node: payload, start, ssh, local, supervision."""
