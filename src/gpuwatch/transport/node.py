@@ -1,0 +1,63 @@
+"""A node as the viewer reaches it: address, login, interpreter, and what its agent is told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+__all__ = ["Node", "Ssh"]
+
+NO_ENV: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """How to log in; what is None is left to the user's own ssh configuration.
+
+    Attributes:
+        identity: private key file.
+        jump: bastions to go through, as ssh's ProxyJump has it: `[user@]host[:port]`, several
+            parted by commas.
+        known_hosts: file of trusted host keys; None: the user's and the system's.
+        config: ssh configuration file to resolve names with; None: the user's and the system's.
+        host_keys: `strict` refuses a key that was never seen; `accept-new` trusts it on first
+            use and writes it to the first file of known hosts. A changed key is always refused.
+    """
+
+    identity: Path | None = None
+    jump: str | None = None
+    known_hosts: Path | None = None
+    config: Path | None = None
+    host_keys: Literal["strict", "accept-new"] = "strict"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of the job.
+
+    Attributes:
+        name: as in the job file and on screens; unique in the job.
+        host: what is resolved and connected to; an IPv6 literal without brackets.
+        port: None: as the ssh configuration says, else 22.
+        user: None: as the ssh configuration says, else the local user.
+        python: the one interpreter to try; None: the usual places, then PATH.
+        env: environment of the agent, beside what its login shell gives.
+        ssh: how to log in; unused by the local transport.
+        match: regular expression for the processes that are the job; None: found by themselves.
+        interfaces: network interfaces to count, with wildcards; empty: the physical ones.
+        silence_s: the agent ends itself after so many seconds without a word from the viewer.
+        transport: `asyncssh`, or `local` for this machine.
+    """
+
+    name: str
+    host: str
+    port: int | None = None
+    user: str | None = None
+    python: str | None = None
+    env: Mapping[str, str] = field(default=NO_ENV)
+    ssh: Ssh = Ssh()
+    match: str | None = None
+    interfaces: tuple[str, ...] = ()
+    silence_s: float = 30.0
+    transport: Literal["asyncssh", "local"] = "asyncssh"
