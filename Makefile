@@ -1,0 +1,52 @@
+# What a newcomer and a build machine do here. Needs make, bash and Python 3.11 or newer; all else comes with `setup`.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup test check lock docs demo bench-start clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+help: ## Print the verbs.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+setup: $(READY) ## Put all that the other verbs need into .venv, as the lock file says.
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "gpuwatch needs Python 3.11 or newer; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv \
+	  || { echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+test: check ## Check everything: style, types, walls, documents, tests (under 5 minutes).
+	@tests/install-debian.sh
+	$(BIN)/python -m pytest
+
+check: $(READY) ## Check style, types, walls and generated documents only.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations --no-parse-comments --target=3.6- src/gpuwatch/agent
+	$(BIN)/python docs/generate.py --check
+
+lock: ## Write requirements.lock anew from pyproject.toml; needs uv.
+	uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
+	  --group dev -p 3.11 pyproject.toml -o requirements.lock
+
+docs: $(READY) ## Write the generated documents anew.
+	$(BIN)/python docs/generate.py
+
+demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.
+	$(BIN)/gpuwatch demo
+
+bench-start: $(READY) ## Measure how soon --help and the first screen appear.
+	$(BIN)/python bench/start.py
+
+clean: ## Remove what the other verbs made.
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist snapshot_report.html
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
