@@ -7,7 +7,7 @@ import importlib
 import zlib
 from typing import Dict, List, Tuple
 
-from .metric import LABEL, Metric
+from gpuwatch.agent.metric import LABEL, Metric
 
 SOURCES = (
     "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "disk", "kworkers", "threads",
@@ -19,17 +19,15 @@ ABSENCE = (
 )  # fmt: skip
 
 
-def _rows():
-    # type: () -> Tuple[Metric, ...]
-    rows = []  # type: List[Metric]
+def _rows() -> Tuple[Metric, ...]:
+    rows: List[Metric] = []
     for name in SOURCES:
         module = importlib.import_module("%s.sources.%s" % (__package__, name))
         rows.extend(module.ROWS)
     return tuple(rows) + ABSENCE
 
 
-def _scopes(rows):
-    # type: (Tuple[Metric, ...]) -> Tuple[str, ...]
+def _scopes(rows: Tuple[Metric, ...]) -> Tuple[str, ...]:
     scopes = ["node"]
     for row in rows:
         if row.scope not in scopes:
@@ -39,13 +37,16 @@ def _scopes(rows):
 
 ROWS = _rows()
 SCOPES = _scopes(ROWS)
-LABELS = {s: tuple(r for r in ROWS if r.scope == s and r.kind == LABEL) for s in SCOPES}  # type: Dict[str, Tuple[Metric, ...]]
-VALUES = {s: tuple(r for r in ROWS if r.scope == s and r.kind != LABEL) for s in SCOPES}  # type: Dict[str, Tuple[Metric, ...]]
-INDEX = {s: {r.name: i for i, r in enumerate(VALUES[s])} for s in SCOPES}  # type: Dict[str, Dict[str, int]]
+LABELS: Dict[str, Tuple[Metric, ...]] = {
+    s: tuple(r for r in ROWS if r.scope == s and r.kind == LABEL) for s in SCOPES
+}
+VALUES: Dict[str, Tuple[Metric, ...]] = {
+    s: tuple(r for r in ROWS if r.scope == s and r.kind != LABEL) for s in SCOPES
+}
+INDEX: Dict[str, Dict[str, int]] = {s: {r.name: i for i, r in enumerate(VALUES[s])} for s in SCOPES}
 
 
-def schema_id():
-    # type: () -> str
+def schema_id() -> str:
     """Return eight hexadecimal digits that change when a row, its type or its place changes."""
     text = ";".join("%s.%s:%s:%s" % (r.scope, r.name, r.kind, r.type) for r in ROWS)
     return "%08x" % (zlib.crc32(text.encode("ascii")) & 0xFFFFFFFF)

@@ -20,7 +20,7 @@ import struct
 import zlib
 from typing import Any, Dict, List, Tuple
 
-from .metric import Labels, Metric, Value, Values
+from gpuwatch.agent.metric import Labels, Metric, Value, Values
 
 MAGIC = b"\xf5gw1"
 HEADER = struct.Struct(">4sII")
@@ -34,16 +34,14 @@ MAX_LABEL = 256
 Rows = Dict[str, Dict[Labels, List[Value]]]
 
 
-def pack(message):
-    # type: (List[Any]) -> bytes
+def pack(message: List[Any]) -> bytes:
     """Encode one message for the wire."""
     text = json.dumps(message, separators=(",", ":"), allow_nan=False)
     body = zlib.compress(text.encode("ascii"), 1)
     return HEADER.pack(MAGIC, len(body), zlib.crc32(body) & 0xFFFFFFFF) + body
 
 
-def clean(label):
-    # type: (Any) -> Any
+def clean(label: Any) -> Any:
     """Bound a label: at most MAX_LABEL characters, no lone surrogates (JSON cannot carry them)."""
     if not isinstance(label, str):
         return label
@@ -57,15 +55,13 @@ class Names(object):
     frames cite small numbers, and a reader that knows the generation decodes any one frame alone.
     """
 
-    def __init__(self, scopes):
-        # type: (Tuple[str, ...]) -> None
+    def __init__(self, scopes: Tuple[str, ...]) -> None:
         self.generation = 0
         self._scopes = scopes
-        self._places = {s: {} for s in scopes}  # type: Dict[str, Dict[Labels, int]]
+        self._places: Dict[str, Dict[Labels, int]] = {s: {} for s in scopes}
         self._grown = False
 
-    def place(self, scope, labels):
-        # type: (str, Labels) -> int
+    def place(self, scope: str, labels: Labels) -> int:
         """Return the entity's number in its scope, giving it one when it is new."""
         places = self._places[scope]
         found = places.get(labels)
@@ -74,8 +70,7 @@ class Names(object):
             self._grown = True
         return found
 
-    def settle(self, rows):
-        # type: (Rows) -> bool
+    def settle(self, rows: Rows) -> bool:
         """Give every entity of these rows its place; tell whether that made a new generation."""
         for scope in self._scopes:
             if len(self._places[scope]) + len(rows.get(scope, ())) > MAX_NAMES:
@@ -87,15 +82,17 @@ class Names(object):
             self.generation += 1
         return grown
 
-    def message(self, schema):
-        # type: (str) -> List[Any]
+    def message(self, schema: str) -> List[Any]:
         """Return the message that tells all names of this generation."""
         lists = [sorted(self._places[s], key=self._places[s].__getitem__) for s in self._scopes]
         return ["names", schema, self.generation, [[list(labels) for labels in n] for n in lists]]
 
 
-def merge(readings, offsets, widths):
-    # type: (Dict[str, List[Tuple[str, Labels, Values]]], Dict[Tuple[str, str], int], Dict[str, int]) -> Rows
+def merge(
+    readings: Dict[str, List[Tuple[str, Labels, Values]]],
+    offsets: Dict[Tuple[str, str], int],
+    widths: Dict[str, int],
+) -> Rows:
     """Join what the sources read into one row an entity, None where nothing was read.
 
     Args:
@@ -103,7 +100,7 @@ def merge(readings, offsets, widths):
         offsets: (source, scope) to the place of its first value in the scope's row.
         widths: number of values of each scope.
     """
-    merged = {scope: {} for scope in widths}  # type: Rows
+    merged: Rows = {scope: {} for scope in widths}
     for source, rows in readings.items():
         for scope, labels, values in rows:
             key = tuple(clean(label) for label in labels)
@@ -113,8 +110,14 @@ def merge(readings, offsets, widths):
     return merged
 
 
-def data(schema, sequence, stamps, names, scopes, rows):
-    # type: (str, int, Tuple[int, int, int, int], Names, Tuple[str, ...], Rows) -> List[Any]
+def data(
+    schema: str,
+    sequence: int,
+    stamps: Tuple[int, int, int, int],
+    names: Names,
+    scopes: Tuple[str, ...],
+    rows: Rows,
+) -> List[Any]:
     """Build a data message.
 
     Args:
@@ -132,11 +135,10 @@ def data(schema, sequence, stamps, names, scopes, rows):
     return ["data", schema, sequence, names.generation] + list(stamps) + [tables]
 
 
-def offsets_of(rows_by_source):
-    # type: (Dict[str, Tuple[Metric, ...]]) -> Dict[Tuple[str, str], int]
+def offsets_of(rows_by_source: Dict[str, Tuple[Metric, ...]]) -> Dict[Tuple[str, str], int]:
     """Return where in each scope's row each source's values begin."""
-    offsets = {}  # type: Dict[Tuple[str, str], int]
-    filled = {}  # type: Dict[str, int]
+    offsets: Dict[Tuple[str, str], int] = {}
+    filled: Dict[str, int] = {}
     for source, rows in rows_by_source.items():
         for row in rows:
             if row.kind == "label":

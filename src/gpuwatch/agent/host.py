@@ -4,6 +4,5 @@
 class Host(object):
     """A node's files below one root."""
 
-    def __init__(self, root="/"):
-        # type: (str) -> None
+    def __init__(self, root: str = "/") -> None:
         self.root = root

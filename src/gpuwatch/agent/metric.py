@@ -45,8 +45,7 @@ class Metric(NamedTuple):
     low: float = 0
     high: float = INT64_MAX
 
-    def sane(self, value):
-        # type: (Value) -> bool
+    def sane(self, value: Value) -> bool:
         """Tell whether a value is of this row's type and inside its bounds."""
         return value is None or self.low <= value <= self.high
 
@@ -64,18 +63,16 @@ class Reading(NamedTuple):
     missing: Dict[str, str]
 
 
-class Absent(Exception):
+class Absent(Exception):  # noqa: N818 - a state of the node, no error
     """This node does not have what the source reads: expected, told once, not a fault."""
 
 
-def declared(rows, scope, kind_is_label):
-    # type: (Tuple[Metric, ...], str, bool) -> Tuple[Metric, ...]
-    """Return the labels, or the values, that a source declares for one scope, in order."""
-    return tuple(r for r in rows if r.scope == scope and (r.kind == LABEL) == kind_is_label)
+def declared(rows: Tuple[Metric, ...], scope: str) -> Tuple[Metric, ...]:
+    """Return the values (not labels) that a source declares for one scope, in order."""
+    return tuple(r for r in rows if r.scope == scope and r.kind != LABEL)
 
 
-def number(text, row):
-    # type: (Any, Metric) -> Value
+def number(text: Any, row: Metric) -> Value:
     """Turn a raw reading into the row's type and unit; None where that cannot be done.
 
     Args:
@@ -91,8 +88,7 @@ def number(text, row):
     return scaled if row.sane(scaled) else None
 
 
-def _parse(text):
-    # type: (Any) -> Optional[Union[int, float]]
+def _parse(text: Any) -> Optional[Union[int, float]]:
     if isinstance(text, (int, float)):
         return text if text == text and abs(text) != float("inf") else None
     if len(text) > 40:

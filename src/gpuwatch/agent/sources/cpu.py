@@ -1,7 +1,7 @@
 """CPU time of the whole node, from /proc/stat (proc(5)). Ticks are USER_HZ, 100 a second."""
 
-from ..host import Host
-from ..metric import COUNTER, GAUGE, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, GAUGE, Absent, Metric, Reading
 
 ROWS = (
     Metric("cpu_user_ms", "node", COUNTER, "int", "ms", "cpu 0", "CPU time in user code.", scale=10),
@@ -24,11 +24,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

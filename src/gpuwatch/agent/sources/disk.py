@@ -1,7 +1,7 @@
 """Block devices, each whole disk once, from /proc/diskstats (Documentation/admin-guide/iostats.rst)."""
 
-from ..host import Host
-from ..metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
 
 ROWS = (
     Metric("disk", "disk", LABEL, "str", "", "name", "Device."),
@@ -21,11 +21,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

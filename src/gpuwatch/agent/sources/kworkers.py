@@ -1,7 +1,7 @@
 """Kernel workers by work queue: who the kernel works for."""
 
-from ..host import Host
-from ..metric import COUNTER, LABEL, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, LABEL, Absent, Metric, Reading
 
 ROWS = (
     Metric("queue", "kworker", LABEL, "str", "", "queue", "Work queue, or the kernel thread's name (`kswapd`, `ksoftirqd`)."),
@@ -12,11 +12,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

@@ -1,7 +1,7 @@
 """Memory and its write-back, from /proc/meminfo (proc(5))."""
 
-from ..host import Host
-from ..metric import GAUGE, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import GAUGE, Absent, Metric, Reading
 
 ROWS = (
     Metric("memory_total_bytes", "node", GAUGE, "int", "B", "MemTotal", "Memory of the node.", scale=1024),
@@ -14,11 +14,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

@@ -1,7 +1,7 @@
 """Network ports, each physical port once, from /sys/class/net (sysfs-class-net)."""
 
-from ..host import Host
-from ..metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
 
 ROWS = (
     Metric("nic", "nic", LABEL, "str", "", "name", "Interface."),
@@ -23,11 +23,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

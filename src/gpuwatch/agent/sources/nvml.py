@@ -1,7 +1,7 @@
 """GPUs, read through NVML in a forked child that may hang or crash alone."""
 
-from ..host import Host
-from ..metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
 
 ROWS = (
     Metric("gpu", "gpu", LABEL, "int", "", "index", "Index as NVML counts."),
@@ -37,11 +37,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

@@ -1,7 +1,7 @@
 """What the agent itself costs, and how well it keeps its schedule."""
 
-from ..host import Host
-from ..metric import COUNTER, GAUGE, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, GAUGE, Absent, Metric, Reading
 
 ROWS = (
     Metric("agent_cpu_ms", "node", COUNTER, "int", "ms", "cpu", "CPU time of the agent and its children."),
@@ -16,11 +16,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

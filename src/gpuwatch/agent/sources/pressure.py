@@ -1,7 +1,7 @@
 """Pressure stall totals, from /proc/pressure (Documentation/accounting/psi.rst)."""
 
-from ..host import Host
-from ..metric import COUNTER, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, Absent, Metric, Reading
 
 ROWS = (
     Metric("pressure_cpu_some_us", "node", COUNTER, "int", "us", "cpu some", "Time in which some task waited for a CPU."),
@@ -15,11 +15,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

@@ -1,7 +1,7 @@
 """TCP of the agent's network namespace, from /proc/net/snmp and /proc/net/netstat."""
 
-from ..host import Host
-from ..metric import COUNTER, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, Absent, Metric, Reading
 
 ROWS = (
     Metric("tcp_in_segs", "node", COUNTER, "int", "1", "snmp Tcp InSegs", "Segments received."),
@@ -23,11 +23,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")

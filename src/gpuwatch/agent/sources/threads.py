@@ -1,7 +1,7 @@
 """The job's ranks, and what their threads wait in (5 Hz)."""
 
-from ..host import Host
-from ..metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
 
 ROWS = (
     Metric("group", "thread_group", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID`."),
@@ -30,11 +30,9 @@ ROWS = (
 class Reader(object):
     """Reads them."""
 
-    def __init__(self, host):
-        # type: (Host) -> None
+    def __init__(self, host: Host) -> None:
         self.host = host
 
-    def read(self):
-        # type: () -> Reading
+    def read(self) -> Reading:
         """Read all rows once."""
         raise Absent("not read yet")
