@@ -1,0 +1,112 @@
+"""The state that events build up: apply(event) each, view(tick) when the judge asks."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.metric import Labels
+from gpuwatch.model.derive import Total, Track
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample, Tick
+from gpuwatch.model.view import NodeView, Point, View
+
+__all__ = ["WINDOW_S", "Cluster"]
+
+WINDOW_S = 35.0
+"""Seconds of points that are kept: the judge's slow window and some."""
+FAULTS = 8
+"""Faults of a node that are kept."""
+
+
+class Cluster:
+    """All nodes of a job, as the events so far tell them."""
+
+    def __init__(self, nodes: Sequence[str], interval_s: float) -> None:
+        self._interval_us = round(interval_s * 1e6)
+        self._nodes = {name: _Node(name, self._interval_us) for name in nodes}
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take one event in. A node that the job file does not list joins at the end."""
+        name = getattr(event, "node", None)
+        if name is None:
+            return
+        node = self._nodes.setdefault(name, _Node(name, self._interval_us))
+        match event:
+            case Sample():
+                node.sample(event)
+            case Link():
+                node.link = event
+            case Hello():
+                node.hello = event
+            case Fault():
+                node.faults.append(event)
+
+    def view(self, tick: Tick) -> View:
+        """Return the whole job at this tick."""
+        return View(
+            tick.event_no,
+            tick.arrived_us,
+            tick.wall_us,
+            self._interval_us,
+            tuple(node.view(tick.arrived_us) for node in self._nodes.values()),
+        )
+
+
+class _Node:
+    """One node's running totals and last points."""
+
+    def __init__(self, name: str, interval_us: int) -> None:
+        self.name = name
+        self.link: Link | None = None
+        self.hello: Hello | None = None
+        self.faults: deque[Fault] = deque(maxlen=FAULTS)
+        self._interval_us = interval_us
+        self._points: deque[Point] = deque()
+        self._tracks: dict[str, dict[Labels, Track]] = {s: {} for s in catalogue.SCOPES}
+
+    def sample(self, sample: Sample) -> None:
+        last = self._points[-1].sample if self._points else None
+        if last is not None and _same_agent(last, sample):
+            elapsed_s = (sample.node_mono_us - last.node_mono_us) / 1e6
+            if elapsed_s <= 0:
+                return
+        else:
+            elapsed_s = 0.0
+            self._points.clear()
+            self._tracks = {s: {} for s in catalogue.SCOPES}
+        self._points.append(Point(sample, self._advance(sample, elapsed_s)))
+        horizon_us = sample.node_mono_us - WINDOW_S * 1e6
+        while self._points[0].sample.node_mono_us < horizon_us:
+            self._points.popleft()
+
+    def _advance(self, sample: Sample, elapsed_s: float) -> dict[str, dict[Labels, Total]]:
+        totals: dict[str, dict[Labels, Total]] = {}
+        for scope, rows in zip(catalogue.SCOPES, sample.tables, strict=True):
+            metrics = catalogue.VALUES[scope]
+            tracks = self._tracks[scope]
+            gone = tracks.keys() - {row.labels for row in rows}
+            for labels in gone:
+                tracks[labels].forget()
+            totals[scope] = {}
+            for row in rows:
+                track = tracks.get(row.labels)
+                if track is None:
+                    track = tracks[row.labels] = Track(len(metrics))
+                track.advance(metrics, row.values, elapsed_s)
+                totals[scope][row.labels] = track.total()
+        return totals
+
+    def view(self, now_us: int) -> NodeView:
+        age_us = now_us - self._points[-1].sample.arrived_us if self._points else None
+        return NodeView(
+            self.name,
+            self.link,
+            self.hello,
+            age_us,
+            self._interval_us,
+            tuple(self._points),
+            tuple(self.faults),
+        )
+
+
+def _same_agent(before: Sample, now: Sample) -> bool:
+    return (before.boot_id, before.agent_id) == (now.boot_id, now.agent_id)

@@ -1,0 +1,160 @@
+"""The whole job at one instant: what the judge and the screen look at. Immutable.
+
+Quantities are asked for by the names of the catalogue:
+
+    window = node.window(30)
+    window.rate("nic", ("eth0",), "rx_bytes")        # bytes a second
+    window.rate("gpu", labels, "power_w")            # mean watts
+    window.latest("node", (), "memory_dirty_bytes")
+
+Everything may be None: missing is never zero.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.metric import Labels, Value
+from gpuwatch.model.derive import Total
+from gpuwatch.model.event import Fault, Hello, Link, Sample
+
+__all__ = ["LATE_TICKS", "STALE_TICKS", "NodeView", "Point", "View", "Window"]
+
+LATE_TICKS = 2.5
+"""A node without a sample for so many ticks is late."""
+STALE_TICKS = 5.0
+"""A node without a sample for so many ticks is stale: greyed, and not judged."""
+
+
+class Point(msgspec.Struct, frozen=True, eq=False):
+    """Where all running totals of a node stood when a sample came."""
+
+    sample: Sample
+    totals: dict[str, dict[Labels, Total]]
+
+
+class Window(msgspec.Struct, frozen=True, eq=False):
+    """A stretch of one node's time, between two of its samples."""
+
+    first: Point
+    last: Point
+
+    @property
+    def seconds(self) -> float:
+        """Length on the node's own monotonic clock."""
+        return (self.last.sample.node_mono_us - self.first.sample.node_mono_us) / 1e6
+
+    def entities(self, scope: str) -> tuple[Labels, ...]:
+        """Return the labels of the entities that the last sample has."""
+        return tuple(row.labels for row in self.last.sample.rows(scope))
+
+    def latest(self, scope: str, labels: Labels, metric: str) -> Value:
+        """Return the value in the last sample, as it came."""
+        place = catalogue.INDEX[scope][metric]
+        for row in self.last.sample.rows(scope):
+            if row.labels == labels:
+                return row.values[place]
+        return None
+
+    def growth(self, scope: str, labels: Labels, metric: str) -> float | None:
+        """Return how much a counter grew (a gauge: its integral, in unit times seconds)."""
+        total, seconds = self._difference(scope, labels, metric)
+        return total if seconds > 0 else None
+
+    def rate(self, scope: str, labels: Labels, metric: str) -> float | None:
+        """Return a counter's growth a second (a gauge: its mean) over the seconds it was seen."""
+        total, seconds = self._difference(scope, labels, metric)
+        return total / seconds if seconds > 0 else None
+
+    def coverage(self, scope: str, labels: Labels, metric: str) -> float:
+        """Return the share of the window, 0 to 1, in which the value was readable."""
+        _, seconds = self._difference(scope, labels, metric)
+        return min(1.0, seconds / self.seconds) if self.seconds > 0 else 0.0
+
+    def _difference(self, scope: str, labels: Labels, metric: str) -> tuple[float, float]:
+        place = catalogue.INDEX[scope][metric]
+        end = self.last.totals[scope].get(labels)
+        if end is None:
+            return 0.0, 0.0
+        start = self.first.totals[scope].get(labels)
+        if start is None:
+            return end[0][place], end[1][place]
+        return end[0][place] - start[0][place], end[1][place] - start[1][place]
+
+
+class NodeView(msgspec.Struct, frozen=True, eq=False):
+    """One node at one instant.
+
+    Attributes:
+        name: as in the job file.
+        link: last change of the link; None before the first.
+        hello: what the running agent said of its node; None before it did.
+        age_us: since the last sample came; None before the first.
+        interval_us: between ticks.
+        points: of the last half minute or so, oldest first; only of the current agent.
+        faults: the last few, oldest first.
+    """
+
+    name: str
+    link: Link | None
+    hello: Hello | None
+    age_us: int | None
+    interval_us: int
+    points: tuple[Point, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def late(self) -> bool:
+        """Whether the last sample is older than LATE_TICKS."""
+        return self.age_us is not None and self.age_us > LATE_TICKS * self.interval_us
+
+    @property
+    def stale(self) -> bool:
+        """Whether there is nothing fresh enough to judge."""
+        return self.age_us is None or self.age_us > STALE_TICKS * self.interval_us
+
+    @property
+    def sample(self) -> Sample | None:
+        """The last sample."""
+        return self.points[-1].sample if self.points else None
+
+    def window(self, seconds: float) -> Window | None:
+        """Return the last `seconds`, or as much as there is; None with fewer than two samples."""
+        if len(self.points) < 2:
+            return None
+        last = self.points[-1]
+        start_us = last.sample.node_mono_us - seconds * 1e6
+        first = self.points[0]
+        for point in reversed(self.points[:-1]):
+            first = point
+            if point.sample.node_mono_us <= start_us:
+                break
+        return Window(first, last)
+
+    def absences(self) -> Iterator[tuple[str, str]]:
+        """Yield what could not be read, and why: (source or source.metric, reason)."""
+        if self.points:
+            for row in self.points[-1].sample.rows("absence"):
+                yield str(row.labels[0]), str(row.labels[1])
+
+    def absence(self, subject: str) -> str | None:
+        """Return why a source, or source.metric, could not be read; None when it could."""
+        for missing, reason in self.absences():
+            if missing == subject or subject.startswith(missing + "."):
+                return reason
+        return None
+
+
+class View(msgspec.Struct, frozen=True, eq=False):
+    """All nodes of the job at one tick, in the order of the job file."""
+
+    event_no: int
+    now_us: int
+    wall_us: int
+    interval_us: int
+    nodes: tuple[NodeView, ...]
+
+    def node(self, name: str) -> NodeView | None:
+        """Return a node by name."""
+        return next((n for n in self.nodes if n.name == name), None)
