@@ -1,8 +1,194 @@
-"""The only door to files and commands of a node, with an injectable root."""
+"""The only door to a node's files, with an injectable root, and what sources share in one tick.
+
+Files of /proc and /sys are kept open and read with pread: half of the cost of opening them each
+time. The number kept is bounded; beyond it a file is opened for each reading.
+"""
+
+import errno
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+LIMIT = 1 << 20
+"""Bytes of a file that are read at most, unless told otherwise."""
+KEPT = 540
+"""Descriptors kept open at most: 600 is the agent's budget."""
+CHUNK = 16384
+SHORT = 2048
+"""A reading shorter than this is the last one: the kernel's seq_file fills a page (4 KiB or more)
+with whole records as long as there are any, and no record that we read is half a page long."""
+STALE = (errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EBADF)
+
+
+class Options(NamedTuple):
+    """What the job file says to the agent.
+
+    Attributes:
+        interval_s: seconds between two ticks.
+        silence_s: seconds without a byte from the viewer after which the agent ends.
+        match: which processes are the job: a part of the command line, applied on the node.
+        interfaces: names or globs of the network ports that count; empty for all.
+        line_rate: (name or glob, Mb/s) of ports whose speed the kernel does not know.
+    """
+
+    interval_s: float = 1.0
+    silence_s: float = 30.0
+    match: Optional[str] = None
+    interfaces: Tuple[str, ...] = ()
+    line_rate: Tuple[Tuple[str, float], ...] = ()
+
+
+class Board(object):
+    """What sources tell each other within one tick.
+
+    Attributes:
+        gpu_util: GPU index to its latest utilisation in percent, None where it is unknown.
+        gpu_pids: pid to the indices of the GPUs on which it has a compute context.
+        own_pids: the agent and its children, never part of a job.
+        lateness_us: how late the present tick or sample began.
+        dropped: frames dropped since the start, as the link was too slow.
+        thread_rate_hz: thread samples a second that the governor allows.
+    """
+
+    def __init__(self) -> None:
+        self.gpu_util: Dict[int, Optional[float]] = {}
+        self.gpu_pids: Dict[int, Tuple[int, ...]] = {}
+        self.own_pids: Set[int] = {os.getpid()}
+        self.lateness_us = 0
+        self.dropped = 0
+        self.thread_rate_hz = 5.0
 
 
 class Host(object):
-    """A node's files below one root."""
+    """A node's files below one root, the options of this run, and the board.
 
-    def __init__(self, root: str = "/") -> None:
+    Args:
+        root: folder that stands for `/`; paths given to the methods are absolute below it.
+        options: of this run.
+    """
+
+    def __init__(self, root: str = "/", options: Optional[Options] = None) -> None:
         self.root = root
+        self.options = options or Options()
+        self.board = Board()
+        self.kept = 0
+        self.kept_limit = KEPT
+        self._below = root.rstrip("/")
+
+    def open(self, path: str) -> int:
+        """Open a file for reading and return its descriptor.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        return os.open(self._below + path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self, path: str, limit: int = LIMIT) -> bytes:
+        """Return at most `limit` bytes of a file.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        descriptor = self.open(path)
+        try:
+            return whole(descriptor, limit)
+        finally:
+            os.close(descriptor)
+
+    def keep(self, path: str, limit: int = LIMIT) -> "Kept":
+        """Return a file that stays open between readings; nothing is opened before the first."""
+        return Kept(self, path, limit)
+
+    def listdir(self, path: str) -> List[str]:
+        """Return the names in a folder; undecodable bytes as surrogates.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        return os.listdir(self._below + path)
+
+    def readlink(self, path: str) -> str:
+        """Return where a symbolic link points.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        return os.readlink(self._below + path)
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is something at this path, be it a link that leads nowhere."""
+        return os.path.lexists(self._below + path)
+
+
+class Kept(object):
+    """One file that is read again and again."""
+
+    __slots__ = ("_descriptor", "_host", "limit", "path")
+
+    def __init__(self, host: Host, path: str, limit: int) -> None:
+        self.path = path
+        self.limit = limit
+        self._host = host
+        self._descriptor = -1
+
+    def read(self) -> bytes:
+        """Return the file's bytes as they are now, opened anew when what it named was replaced.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        if self._descriptor < 0:
+            if self._host.kept >= self._host.kept_limit:
+                return self._host.read(self.path, self.limit)
+            self._descriptor = self._host.open(self.path)
+            self._host.kept += 1
+            return self._first()
+        try:
+            return whole(self._descriptor, self.limit)
+        except OSError as error:
+            self.close()
+            if error.errno not in STALE:
+                raise
+        return self._host.read(self.path, self.limit)
+
+    def close(self) -> None:
+        """Give the descriptor back; a later reading opens the file again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._host.kept -= 1
+
+    def _first(self) -> bytes:
+        try:
+            return whole(self._descriptor, self.limit)
+        except OSError:
+            self.close()
+            raise
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def whole(descriptor: int, limit: int) -> bytes:
+    """Read a file from its beginning: one pread for most files of /proc and /sys."""
+    data = os.pread(descriptor, min(limit, CHUNK), 0)
+    if len(data) < SHORT or len(data) >= limit:
+        return data
+    parts = [data]
+    size = len(data)
+    while len(data) >= SHORT and size < limit:
+        data = os.pread(descriptor, min(limit - size, CHUNK), size)
+        parts.append(data)
+        size += len(data)
+    return b"".join(parts)
+
+
+def options_of(config: Dict[str, Any]) -> Options:
+    """Build the options from what the viewer sent; it has checked them, so types are trusted."""
+    rates = config.get("line_rate") or {}
+    return Options(
+        interval_s=max(0.1, float(config.get("interval_s") or 1.0)),
+        silence_s=max(0.5, float(config.get("silence_s") or 30.0)),
+        match=config.get("match") or None,
+        interfaces=tuple(config.get("interfaces") or ()),
+        line_rate=tuple(sorted((str(k), float(v)) for k, v in dict(rates).items())),
+    )
