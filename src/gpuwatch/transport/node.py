@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 __all__ = ["Node", "Ssh"]
-
-NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Node:
     port: int | None = None
     user: str | None = None
     python: str | None = None
-    env: Mapping[str, str] = field(default=NO_ENV)
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
     ssh: Ssh = Ssh()
     match: str | None = None
     interfaces: tuple[str, ...] = ()
