@@ -1,0 +1,49 @@
+"""A Job from what stands on the command line: a file, a node set, a Slurm job, or nothing."""
+
+import os
+import socket
+from pathlib import Path
+
+from gpuwatch.errors import InputError
+from gpuwatch.job import nodeset, slurm
+from gpuwatch.job.document import Item
+from gpuwatch.job.file import CheckThreshold, named, read
+from gpuwatch.job.types import Job, JobNode, Ssh
+
+__all__ = ["from_argument", "from_slurm", "this_machine"]
+
+
+def from_argument(text: str, check_threshold: CheckThreshold) -> Job:
+    """Return the job of a file, or of a node set where it cannot be a file's name.
+
+    Raises:
+        InputError: what is wrong with it.
+    """
+    if text.endswith((".yaml", ".yml")) or os.sep in text or Path(text).exists():
+        return read(Path(text), check_threshold)
+    try:
+        return _of_nodes(text, nodeset.expand(text))
+    except InputError as error:
+        raise InputError(f"{text}: no such file, and as a node set: {error}") from None
+
+
+def from_slurm(job_id: str) -> Job:
+    """Return the job that runs under a Slurm job id.
+
+    Raises:
+        InputError: Slurm does not tell its nodes.
+    """
+    return _of_nodes(f"slurm-{job_id}", slurm.nodes(job_id))
+
+
+def this_machine() -> Job:
+    """Return the job of this machine alone, watched without SSH."""
+    name = socket.gethostname() or "localhost"
+    node = JobNode(name=name, host=name)
+    return Job(name=name, nodes=(node,), ssh=Ssh(transport="local"))
+
+
+def _of_nodes(name: str, addresses: tuple[nodeset.Address, ...]) -> Job:
+    place = Item(Path("command line"), 1, "", None)
+    drafts = [(place, {"host": a.host, "port": a.port, "user": a.user}) for a in addresses]
+    return Job(name=name, nodes=named(drafts))

@@ -1,0 +1,148 @@
+"""Readers: each turns one part of the document into a typed value, or says what is wrong there."""
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuwatch.errors import InputError
+from gpuwatch.job import units
+from gpuwatch.job.document import Item
+
+__all__ = [
+    "Reader", "amount", "choice", "fields", "file_path", "listed", "mapped", "node_path", "of",
+    "pattern", "switch", "variables", "within", "word",
+]  # fmt: skip
+
+T = TypeVar("T")
+Reader = Callable[[Item], T]
+
+MAX_PATTERN = 500
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def fields(
+    item: Item, readers: Mapping[str, Reader[Any]], needed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Read a mapping, each key with its reader; keys that hold nothing are left out.
+
+    Raises:
+        InputError: a key that is not in `readers`, or one of `needed` that is missing.
+    """
+    table = item.table()
+    for name, part in table.items():
+        if name not in readers:
+            near = get_close_matches(name, readers, 1)
+            meant = f"; {near[0]} is meant?" if near else ""
+            raise part.wrong(f"unknown key{meant}; allowed: {', '.join(readers)}")
+    for name in needed:
+        if name not in table:
+            raise item.wrong(f"needs the key {name}")
+    return {name: readers[name](part) for name, part in table.items() if part.value is not None}
+
+
+def word(item: Item) -> str:
+    """Read one line of text without control characters."""
+    text = item.text()
+    if not text.isprintable():
+        raise item.wrong("holds a control character")
+    return text
+
+
+def of(convert: Callable[[str], T]) -> Reader[T]:
+    """Read text through a conversion whose InputError does not know the place."""
+
+    def read(item: Item) -> T:
+        try:
+            return convert(word(item))
+        except InputError as error:
+            raise item.wrong(str(error)) from None
+
+    return read
+
+
+def within(convert: Callable[[str], float], low: float, high: float, words: str) -> Reader[float]:
+    """Read a number that must lie between two bounds, which `words` tell."""
+
+    def read(item: Item) -> float:
+        value = of(convert)(item)
+        if not low <= value <= high:
+            raise item.wrong(f"{item.text()} is not {words}")
+        return value
+
+    return read
+
+
+def amount(table: Mapping[str, float], low: float, high: float, words: str) -> Reader[float]:
+    """Read a number with a unit of `table`, between two bounds."""
+    return within(lambda text: units.scaled(text, table), low, high, words)
+
+
+def choice(*allowed: T) -> Reader[T]:
+    """Read one of a few words."""
+
+    def read(item: Item) -> T:
+        for one in allowed:
+            if item.text() == one:
+                return one
+        raise item.wrong(f"{item.text()!r} is not one of: {', '.join(map(str, allowed))}")
+
+    return read
+
+
+def switch(item: Item) -> bool:
+    """Read `true` or `false`."""
+    return choice("true", "false")(item) == "true"
+
+
+def listed(reader: Reader[T]) -> Reader[tuple[T, ...]]:
+    """Read a list, or one value as a list of one."""
+    return lambda item: tuple(reader(part) for part in item.items())
+
+
+def mapped(reader: Reader[T]) -> Reader[dict[str, T]]:
+    """Read a mapping with free keys."""
+    return lambda item: {name: reader(part) for name, part in item.table().items()}
+
+
+def variables(item: Item) -> dict[str, str]:
+    """Read environment variables; values stay as written."""
+    for name, part in item.table().items():
+        if not _VARIABLE.fullmatch(name):
+            raise part.wrong("is no name of an environment variable")
+    return mapped(word)(item)
+
+
+def file_path(item: Item) -> Path:
+    """Read a path on this machine: `~` is the home, others are beside the job file."""
+    try:
+        return item.file.parent / Path(word(item)).expanduser()
+    except RuntimeError as error:
+        raise item.wrong(str(error)) from None
+
+
+def node_path(item: Item) -> str:
+    """Read an absolute path on a node."""
+    text = word(item)
+    if not text.startswith("/"):
+        raise item.wrong(f"{text!r} is not an absolute path")
+    return text
+
+
+def pattern(groups: int | None) -> Reader[str]:
+    """Read a regular expression with that many groups; None: any number."""
+
+    def read(item: Item) -> str:
+        text = word(item)
+        if len(text) > MAX_PATTERN:
+            raise item.wrong(f"is longer than {MAX_PATTERN} characters")
+        try:
+            found = re.compile(text).groups
+        except (re.error, RecursionError, OverflowError) as error:
+            raise item.wrong(f"{text!r} is no regular expression: {error}") from None
+        if groups is not None and found != groups:
+            raise item.wrong(f"{text!r} has {found} groups; {groups} is wanted")
+        return text
+
+    return read
