@@ -4,7 +4,7 @@ Names carry their unit. A counter is stored as it came (absolute); rates are der
 viewer. A label names an entity (a NIC, a rank) and travels apart from the values.
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 LABEL = "label"
 COUNTER = "counter"
@@ -86,6 +86,18 @@ def number(text: Any, row: Metric) -> Value:
     if row.type == "int":
         scaled = int(scaled)
     return scaled if row.sane(scaled) else None
+
+
+def fill(rows: Tuple[Metric, ...], found: Mapping[str, Any]) -> Values:
+    """Return one value a row: what was found under its locator, None where nothing was.
+
+    Args:
+        rows: of one scope, without labels.
+        found: locator to the raw reading.
+    """
+    return tuple(
+        None if found.get(row.locator) is None else number(found[row.locator], row) for row in rows
+    )
 
 
 def _parse(text: Any) -> Optional[Union[int, float]]:

@@ -1,7 +1,10 @@
 """CPU time of the whole node, from /proc/stat (proc(5)). Ticks are USER_HZ, 100 a second."""
 
+from typing import Any, Dict
+
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.metric import COUNTER, GAUGE, Absent, Metric, Reading
+from gpuwatch.agent.lines import after, cpus, field
+from gpuwatch.agent.metric import COUNTER, GAUGE, Absent, Metric, Reading, declared, fill
 
 ROWS = (
     Metric("cpu_user_ms", "node", COUNTER, "int", "ms", "cpu 0", "CPU time in user code.", scale=10),
@@ -22,11 +25,40 @@ ROWS = (
 
 
 class Reader(object):
-    """Reads them."""
+    """Reads what the rows name: `KEY INDEX` of a line of /proc/stat, or a count of CPUs."""
 
     def __init__(self, host: Host) -> None:
-        self.host = host
+        self._rows = declared(ROWS, "node")
+        self._stat = host.keep("/proc/stat")
+        self._status = host.keep("/proc/self/status")
+        pairs = [row.locator.split() for row in self._rows if " " in row.locator]
+        self._wanted = [(key, int(index), "%s %s" % (key, index)) for key, index in pairs]
+        self._keys = sorted({key for key, _, _ in self._wanted})
 
     def read(self) -> Reading:
-        """Read all rows once."""
-        raise Absent("not read yet")
+        """Read all rows once.
+
+        Raises:
+            Absent: when there is no /proc/stat.
+        """
+        try:
+            text = self._stat.read()
+        except FileNotFoundError:
+            raise Absent("no /proc/stat")
+        lines = {
+            key: (after(text, key.encode("ascii") + b" ") or b"").split() for key in self._keys
+        }
+        found: Dict[str, Any] = {
+            locator: field(lines[key], index) for key, index, locator in self._wanted
+        }
+        # Lines are `cpu` for all and `cpuN` for each that is online: proc_stat(5).
+        found["online"] = text.count(b"\ncpu") or None
+        found["allowed"] = self._allowed()
+        missing = {} if found["allowed"] else {"cpu.cpus_allowed": "not in /proc/self/status"}
+        return Reading([("node", (), fill(self._rows, found))], missing)
+
+    def _allowed(self) -> Any:
+        try:
+            return cpus(after(self._status.read(), b"Cpus_allowed_list:") or b"")
+        except FileNotFoundError:
+            return None

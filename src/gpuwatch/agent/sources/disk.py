@@ -1,11 +1,34 @@
 """Block devices, each whole disk once, from /proc/diskstats (Documentation/admin-guide/iostats.rst)."""
 
+import re
+from typing import Dict, List, Optional, Tuple
+
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
+from gpuwatch.agent.lines import field
+from gpuwatch.agent.metric import (
+    COUNTER,
+    GAUGE,
+    LABEL,
+    Absent,
+    Metric,
+    Reading,
+    Values,
+    declared,
+    fill,
+)
+
+FIELDS = 14
+"""Of a line, with major, minor and name: more came with 4.18 and 5.5 and are optional."""
+QUIET = re.compile(r"(loop|ram|zram|sr|fd)\d+\Z")
+"""Devices that a node has many of, listed only when they were used."""
+MAPPED = re.compile(r"(dm-|md|drbd|bcache|loop|ram|zram)\d+")
+PATH = re.compile(r"(nvme\d+)c\d+(n\d+)\Z")
+"""One path of a multipath NVMe disk; where the kernel counts on paths, the head stays zero."""
+MAX_DISKS = 512
 
 ROWS = (
     Metric("disk", "disk", LABEL, "str", "", "name", "Device."),
-    Metric("layer", "disk", LABEL, "str", "", "layer", "`disk`, or `mapped` for dm and md devices, whose bytes the disks below count again."),
+    Metric("layer", "disk", LABEL, "str", "", "layer", "`disk`, or `mapped`: a device on top of others (dm, md, loop), whose bytes these count again, or in memory (ram, zram)."),
     Metric("reads", "disk", COUNTER, "int", "1", "field 1", "Reads completed."),
     Metric("read_bytes", "disk", COUNTER, "int", "B", "field 3", "Bytes read.", scale=512),
     Metric("read_ms", "disk", COUNTER, "int", "ms", "field 4", "Time that reads took, summed over reads."),
@@ -19,11 +42,91 @@ ROWS = (
 
 
 class Reader(object):
-    """Reads them."""
+    """Reads the fields that the rows name: `field N`, as the kernel's document counts them."""
 
     def __init__(self, host: Host) -> None:
-        self.host = host
+        self._host = host
+        self._rows = declared(ROWS, "disk")
+        self._diskstats = host.keep("/proc/diskstats")
+        self._names: Tuple[bytes, ...] = ()
+        self._layers: Dict[bytes, Optional[str]] = {}
 
     def read(self) -> Reading:
-        """Read all rows once."""
-        raise Absent("not read yet")
+        """Read all rows once.
+
+        Raises:
+            Absent: when there is no /proc/diskstats.
+        """
+        try:
+            lines = self._diskstats.read().split(b"\n")
+        except FileNotFoundError:
+            raise Absent("no /proc/diskstats")
+        parts = [line.split(None, 3) for line in lines]
+        parts = [part for part in parts if len(part) == 4]
+        names = tuple(part[2] for part in parts)
+        if names != self._names:
+            self._names = names
+            self._layers = {name: self._layer(name) for name in names}
+        counts = {part[2]: part[3].split() for part in parts if self._layers[part[2]]}
+        rows = []
+        for name in _shown(counts)[:MAX_DISKS]:
+            label = name.decode("utf-8", "replace")
+            rows.append(("disk", (label, self._layers[name]), self._values(counts[name])))
+        return Reading(rows, {})
+
+    def _values(self, counts: List[bytes]) -> Values:
+        found = {row.locator: field(counts, int(row.locator.split()[1]) - 1) for row in self._rows}
+        return fill(self._rows, found)
+
+    def _layer(self, name: bytes) -> Optional[str]:
+        """Tell where a device stands: None for a partition, whose bytes its disk counts."""
+        text = name.decode("utf-8", "replace").replace("/", "!")
+        if "\0" in text or text in (".", ".."):
+            return None
+        if self._host.exists("/sys/block"):
+            whole = self._host.exists("/sys/block/" + text)
+        else:
+            whole = not _part_of(name, self._names)
+        if not whole or self._host.exists("/sys/class/block/%s/partition" % text):
+            return None
+        return "mapped" if MAPPED.match(text) or self._stacked(text) else "disk"
+
+    def _stacked(self, name: str) -> bool:
+        try:
+            return bool(self._host.listdir("/sys/block/%s/slaves" % name))
+        except OSError:
+            return False
+
+
+def _part_of(name: bytes, names: Tuple[bytes, ...]) -> bool:
+    """Tell a partition by its name: `sda1` of `sda`, `nvme0n1p1` of `nvme0n1`."""
+    found = re.match(rb"(.*?[a-z])\d+\Z|(.*\d)p\d+\Z", name)
+    return bool(found) and (found.group(1) or found.group(2)) in names  # type: ignore[union-attr]
+
+
+def _shown(counts: Dict[bytes, List[bytes]]) -> List[bytes]:
+    """Return the devices that count: complete lines, used, and a multipath disk once."""
+    used = {}
+    for name, fields in counts.items():
+        if len(fields) + 3 >= FIELDS:
+            used[name] = any(text != b"0" for text in fields)
+    shown = []
+    for name in used:
+        text = name.decode("utf-8", "replace")
+        path = PATH.match(text)
+        if path:
+            head = (path.group(1) + path.group(2)).encode("ascii")
+            if not used[name] or used.get(head):
+                continue
+        elif not used[name] and (QUIET.match(text) or _has_paths(text, used)):
+            continue
+        shown.append(name)
+    return shown
+
+
+def _has_paths(head: str, used: Dict[bytes, bool]) -> bool:
+    """Tell whether some path of this NVMe disk counts in its place."""
+    if not head.startswith("nvme"):
+        return False
+    paths = (PATH.match(name.decode("utf-8", "replace")) for name, busy in used.items() if busy)
+    return any(path and path.group(1) + path.group(2) == head for path in paths)

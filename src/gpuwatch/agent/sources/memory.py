@@ -1,7 +1,8 @@
 """Memory and its write-back, from /proc/meminfo (proc(5))."""
 
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.metric import GAUGE, Absent, Metric, Reading
+from gpuwatch.agent.lines import after, field
+from gpuwatch.agent.metric import GAUGE, Absent, Metric, Reading, declared, fill
 
 ROWS = (
     Metric("memory_total_bytes", "node", GAUGE, "int", "B", "MemTotal", "Memory of the node.", scale=1024),
@@ -12,11 +13,24 @@ ROWS = (
 
 
 class Reader(object):
-    """Reads them."""
+    """Reads the lines that the rows name."""
 
     def __init__(self, host: Host) -> None:
-        self.host = host
+        self._rows = declared(ROWS, "node")
+        self._meminfo = host.keep("/proc/meminfo")
 
     def read(self) -> Reading:
-        """Read all rows once."""
-        raise Absent("not read yet")
+        """Read all rows once.
+
+        Raises:
+            Absent: when there is no /proc/meminfo.
+        """
+        try:
+            text = self._meminfo.read()
+        except FileNotFoundError:
+            raise Absent("no /proc/meminfo")
+        found = {}
+        for row in self._rows:
+            rest = after(text, row.locator.encode("ascii") + b":")
+            found[row.locator] = field(rest.split(None, 1), 0) if rest else None
+        return Reading([("node", (), fill(self._rows, found))], {})
