@@ -62,6 +62,7 @@ class _Node:
         self._interval_us = interval_us
         self._points: deque[Point] = deque()
         self._tracks: dict[str, dict[Labels, Track]] = {s: {} for s in catalogue.SCOPES}
+        self._seen_us: dict[str, dict[Labels, int]] = {s: {} for s in catalogue.SCOPES}
 
     def sample(self, sample: Sample) -> None:
         last = self._points[-1].sample if self._points else None
@@ -73,6 +74,7 @@ class _Node:
             elapsed_s = 0.0
             self._points.clear()
             self._tracks = {s: {} for s in catalogue.SCOPES}
+            self._seen_us = {s: {} for s in catalogue.SCOPES}
         self._points.append(Point(sample, self._advance(sample, elapsed_s)))
         horizon_us = sample.node_mono_us - WINDOW_S * 1e6
         while self._points[0].sample.node_mono_us < horizon_us:
@@ -82,18 +84,24 @@ class _Node:
         totals: dict[str, dict[Labels, Total]] = {}
         for scope, rows in zip(catalogue.SCOPES, sample.tables, strict=True):
             metrics = catalogue.VALUES[scope]
-            tracks = self._tracks[scope]
-            gone = tracks.keys() - {row.labels for row in rows}
-            for labels in gone:
-                tracks[labels].forget()
-            totals[scope] = {}
+            tracks, seen_us = self._tracks[scope], self._seen_us[scope]
             for row in rows:
                 track = tracks.get(row.labels)
                 if track is None:
                     track = tracks[row.labels] = Track(len(metrics))
                 track.advance(metrics, row.values, elapsed_s)
-                totals[scope][row.labels] = track.total()
+                seen_us[row.labels] = sample.node_mono_us
+            self._leave(scope, sample.node_mono_us)
+            totals[scope] = {labels: track.total() for labels, track in tracks.items()}
         return totals
+
+    def _leave(self, scope: str, now_us: int) -> None:
+        """Stop what this sample lacks; its totals stay for as long as a window may begin there."""
+        tracks, seen_us = self._tracks[scope], self._seen_us[scope]
+        for labels in [name for name, seen in seen_us.items() if seen < now_us]:
+            tracks[labels].forget()
+            if seen_us[labels] < now_us - WINDOW_S * 1e6:
+                del tracks[labels], seen_us[labels]
 
     def view(self, now_us: int) -> NodeView:
         age_us = now_us - self._points[-1].sample.arrived_us if self._points else None

@@ -1,0 +1,197 @@
+"""What one GPU did with its time: a mixture of computing, spinning, starving and idling.
+
+A node that waits for its peers half of the time reads 97 to 99 % utilisation and a power between
+its compute level and its spin level, so no cut-off on either tells anything. Shares do:
+
+    missing = 1 - utilisation                    starved (a rank is there) or idle (none)
+    busy power = (power - missing * context) / utilisation
+    spin = (compute - busy power) / (compute - spin level), of the busy part
+
+Spinning needs a partner to wait for, and is bounded by device memory traffic: a collective that
+waits reads no memory.
+"""
+
+import msgspec
+
+from gpuwatch.agent.metric import Labels
+from gpuwatch.model.verdict import Shares
+from gpuwatch.model.view import Window
+from gpuwatch.verdict.levels import Learned, Levels, levels
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["Gpu", "full_power", "read", "unread"]
+
+FULL = 0.9
+"""Utilisation from which on a window counts as full work."""
+SPIN_TRAFFIC = 0.05
+"""Device memory utilisation that a spinning collective may still show."""
+_HEAT = ("throttle_sw_thermal_ns", "throttle_hw_thermal_ns", "throttle_hw_brake_ns")
+
+
+class Gpu(msgspec.Struct, frozen=True):
+    """One GPU over one window; None is what could not be read.
+
+    `doubt` says in words why `shares` are less sure than they look; empty when they are not.
+    """
+
+    shares: Shares
+    util: float | None = None
+    power_w: float | None = None
+    limit_w: float | None = None
+    compute_w: float | None = None
+    memory_util: float | None = None
+    throttled: float | None = None
+    clock: float | None = None
+    doubt: str = ""
+
+
+def unread(reason: str) -> Gpu:
+    """Return a GPU of which nothing is known."""
+    return Gpu(Shares(0.0, 0.0, 0.0, 0.0, 1.0), doubt=reason)
+
+
+def read(
+    window: Window,
+    labels: Labels,
+    *,
+    occupied: bool,
+    partner: bool,
+    learned: Learned | None,
+    thresholds: Thresholds,
+) -> Gpu:
+    """Return what a GPU did in a window.
+
+    Args:
+        window: of its node.
+        labels: the GPU's, as in the `gpu` table.
+        occupied: whether a rank, or some process, holds it.
+        partner: whether there is a second rank that it could wait for.
+        learned: what its process did before.
+        thresholds: of the judge.
+    """
+    util = _share(window.rate("gpu", labels, "util_pct"))
+    memory = _share(window.rate("gpu", labels, "memory_util_pct"))
+    power_w = window.rate("gpu", labels, "power_w")
+    limit_w = window.rate("gpu", labels, "power_limit_w")
+    throttled = _throttled(window, labels)
+    known = None
+    if limit_w:
+        known = levels(str(labels[2]), limit_w, learned, thresholds)
+    mixture = _Mixture(util, power_w, memory, throttled, known, occupied, partner, thresholds)
+    shares, doubt = mixture.shares()
+    return Gpu(
+        shares,
+        util,
+        power_w,
+        limit_w,
+        known.learned_w if known else None,
+        memory,
+        throttled,
+        _clock(window, labels),
+        doubt,
+    )
+
+
+def full_power(window: Window, labels: Labels, thresholds: Thresholds) -> float | None:
+    """Return the mean power of a window of full, unthrottled work, in watts; else None."""
+    util = _share(window.rate("gpu", labels, "util_pct"))
+    if util is None or util < FULL or window.coverage("gpu", labels, "power_w") < FULL:
+        return None
+    if (_throttled(window, labels) or 0.0) >= thresholds.throttled:
+        return None
+    return window.rate("gpu", labels, "power_w")
+
+
+class _Mixture(msgspec.Struct, frozen=True):
+    util: float | None
+    power_w: float | None
+    memory: float | None
+    throttled: float | None
+    levels: Levels | None
+    occupied: bool
+    partner: bool
+    thresholds: Thresholds
+
+    def shares(self) -> tuple[Shares, str]:
+        util, known = self.util, self.levels
+        if util is None:
+            return _unknown(1.0), "utilisation is not reported"
+        if known and self.power_w and util < self.thresholds.gpu_idle:
+            if self.power_w >= known.compute_w:
+                return _unknown(1.0), "utilisation reads 0 at high power: not reliable"
+        missing = 1.0 - util
+        starved, idle = (missing, 0.0) if self.occupied else (0.0, missing)
+        if known is None or self.power_w is None:
+            shares = Shares(0.0, 0.0, starved, idle, util)
+            return shares, "" if util < self.thresholds.gpu_idle else "no power, or no limit"
+        if util < self.thresholds.gpu_idle:
+            return Shares(0.0, 0.0, starved, idle, util, "table"), ""
+        busy_w = max(0.0, self.power_w - missing * known.context_w) / util
+        compute, spin = self._split(known, busy_w)
+        compute, spin, doubt = self._plausible(compute, spin)
+        unknown = max(0.0, 1.0 - compute - spin)
+        source = "table" if known.learned_w is None else "learned"
+        parts = Shares(
+            compute * util, spin * util, starved, idle, unknown * util, source
+        )  # fmt: skip
+        return parts, doubt
+
+    def _split(self, known: Levels, busy_w: float) -> tuple[float, float]:
+        """Return compute and spin as shares of the busy time."""
+        if known.learned_w is not None:
+            spin = _ramp(known.learned_w, known.spin_w, busy_w)
+            if known.learned_w >= known.compute_w:
+                return 1.0 - spin, spin
+            compute, _ = _by_table(known, known.learned_w)
+            return compute * (1.0 - spin), spin
+        return _by_table(known, busy_w)
+
+    def _plausible(self, compute: float, spin: float) -> tuple[float, float, str]:
+        """Move what cannot be spinning to where it belongs."""
+        throttled = self.throttled or 0.0
+        if throttled >= self.thresholds.throttled:
+            return compute + spin, 0.0, "slowed by heat: power tells no waiting"
+        learned = self.levels is not None and self.levels.learned_w is not None
+        if self.memory is None:
+            return compute, spin, "memory utilisation is not reported" if spin > 0 else ""
+        bound = max(0.0, 1.0 - max(0.0, self.memory - SPIN_TRAFFIC))
+        if not learned and self.memory >= self.thresholds.memory_activity:
+            bound = 0.0
+        work = max(0.0, spin - bound)
+        compute, spin = compute + work, spin - work
+        if bound == 0.0 or self.memory >= self.thresholds.compute:
+            compute = 1.0 - spin
+        if not self.partner and spin > 0:
+            return compute, 0.0, "low power, and no other rank to wait for"
+        return compute, spin, ""
+
+
+def _by_table(known: Levels, busy_w: float) -> tuple[float, float]:
+    """Without an own level: sure at both ends, undetermined in the middle."""
+    along = 1.0 - _ramp(known.compute_w, known.spin_max_w, busy_w)
+    return max(0.0, 2 * along - 1), max(0.0, 1 - 2 * along)
+
+
+def _ramp(clean: float, bad: float, value: float) -> float:
+    return min(1.0, max(0.0, (value - clean) / (bad - clean))) if bad != clean else 0.0
+
+
+def _unknown(share: float) -> Shares:
+    return Shares(0.0, 0.0, 0.0, 0.0, share)
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else min(1.0, percent / 100)
+
+
+def _throttled(window: Window, labels: Labels) -> float | None:
+    """Return the share of time that heat or brake slowed the GPU: the largest of the kinds."""
+    kinds = [window.rate("gpu", labels, name) for name in _HEAT]
+    read = [ns / 1e9 for ns in kinds if ns is not None]
+    return min(1.0, max(read)) if read else None
+
+
+def _clock(window: Window, labels: Labels) -> float | None:
+    clock = window.rate("gpu", labels, "sm_clock_mhz")
+    top = window.rate("gpu", labels, "sm_clock_max_mhz")
+    return clock / top if clock is not None and top else None

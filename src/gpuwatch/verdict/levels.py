@@ -1,0 +1,130 @@
+"""What a GPU draws when idle, with a context, spinning and computing.
+
+Levels begin from a table by model and end with what this GPU's own process was seen to draw.
+Figures marked `published` were posted by users of that model; `estimate` scales them by limit.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["MODELS", "Learned", "Levels", "learn", "levels"]
+
+
+class Model(NamedTuple):
+    """Levels of one GPU model, as shares of its power limit.
+
+    Attributes:
+        name: part of the product name, in capitals.
+        idle: no process.
+        context: a process holds a context and does nothing.
+        spin: a collective waits on the device.
+        source: where the figures come from.
+    """
+
+    name: str
+    idle: float
+    context: float
+    spin: float
+    source: str
+
+
+MODELS = (
+    Model("GB300", 0.12, 0.16, 0.25, "estimate"),
+    Model("GB200", 0.12, 0.16, 0.25, "estimate"),
+    Model("B300", 0.12, 0.16, 0.25, "estimate"),
+    Model("B200", 0.12, 0.16, 0.25, "estimate"),
+    Model("H200", 0.10, 0.18, 0.22, "estimate, from H100"),
+    Model(
+        "H100",
+        0.10,
+        0.19,
+        0.22,
+        "published: 70 W idle, 129 to 137 W with a context, 100 to 152 W spinning, of 700 W",
+    ),
+    Model("A100", 0.13, 0.17, 0.25, "estimate"),
+    Model("A800", 0.13, 0.17, 0.25, "estimate"),
+    Model("L40", 0.10, 0.15, 0.25, "estimate"),
+    Model("V100", 0.14, 0.18, 0.22, "published: 53 W idle, 66 W spinning, of 300 W"),
+    Model("RTX", 0.08, 0.13, 0.25, "estimate"),
+    Model("", 0.10, 0.17, 0.25, "estimate for models that are not listed"),
+)
+"""The first whose name is in the product name counts."""
+
+RESOLUTION = 0.10
+"""Share of the limit that compute and spin must differ by to be told apart: noise of the board
+sensor and of the spin level itself ("Part-time Power Measurements", arXiv 2312.02741)."""
+
+
+class Learned(msgspec.Struct, frozen=True, array_like=True):
+    """What one process on one GPU was seen to do: part of the judge's state.
+
+    `process` is its pid, None where ranks are not seen: another process starts anew. `seconds`
+    is how much full work the level rests on. `seen_us` is when it was last looked at.
+    """
+
+    process: int | None
+    compute_w: float = 0.0
+    seconds: float = 0.0
+    seen_us: int = 0
+
+
+class Levels(msgspec.Struct, frozen=True):
+    """Watts to compare a GPU's power with; `learned_w` is None until it may be trusted."""
+
+    context_w: float
+    spin_w: float
+    spin_max_w: float
+    compute_w: float
+    learned_w: float | None
+
+
+def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thresholds) -> Levels:
+    """Return the levels of one GPU.
+
+    Args:
+        model: product name.
+        limit_w: enforced power limit.
+        learned: what this process did before; None when it is new.
+        thresholds: where a level stops being sure, and how much work makes one.
+    """
+    row = next(m for m in MODELS if m.name in model.upper())
+    spin_w = row.spin * limit_w
+    own = None
+    if learned is not None and learned.seconds >= thresholds.learn_after:
+        own = learned.compute_w if learned.compute_w >= spin_w + RESOLUTION * limit_w else None
+    return Levels(
+        row.context * limit_w,
+        spin_w,
+        thresholds.spin_power * limit_w,
+        thresholds.compute_power * limit_w,
+        own,
+    )
+
+
+def learn(
+    learned: Learned | None,
+    process: int | None,
+    now_us: int,
+    window_s: float,
+    power_w: float | None,
+) -> Learned:
+    """Carry on what is known of a process by its power over a slow window.
+
+    The level is the highest mean that it held over a slow window of full utilisation, never a
+    peak: a step's own exchange belongs to its normal level.
+
+    Args:
+        learned: known before; None or of another process starts anew.
+        process: pid of the rank's main thread.
+        now_us: viewer's monotonic clock.
+        window_s: length of the window that `power_w` is a mean of.
+        power_w: None when the window is no full work.
+    """
+    if learned is None or learned.process != process:
+        learned = Learned(process)
+    if power_w is None or power_w <= learned.compute_w:
+        return msgspec.structs.replace(learned, seen_us=now_us)
+    return Learned(process, power_w, max(learned.seconds, window_s), now_us)
