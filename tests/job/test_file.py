@@ -12,7 +12,7 @@ from gpuwatch.job.file import KEYS, read
 from gpuwatch.job.given import from_argument, this_machine
 from gpuwatch.job.template import template
 from gpuwatch.job.types import Job, JobNode
-from gpuwatch.job.units import Quantity
+from gpuwatch.verdict.thresholds import parse
 
 WHOLE = r"""
 job: llama-70b-sft
@@ -37,14 +37,6 @@ alerts: {bell: true, exec: ./page-me.sh}
 """
 
 
-def known(name: str, given: Quantity) -> None:
-    """A judge that knows two thresholds."""
-    if name not in {"retransmit", "gpu_busy"}:
-        raise InputError("unknown threshold; allowed: retransmit, gpu_busy")
-    if given.unit != "%":
-        raise InputError(f"{given} has no unit of: %")
-
-
 def written(folder: Path, text: str | bytes) -> Path:
     file = folder / "job.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -53,15 +45,15 @@ def written(folder: Path, text: str | bytes) -> Path:
 
 def refusal(folder: Path, text: str | bytes) -> str:
     with pytest.raises(InputError) as error:
-        read(written(folder, text), known)
+        read(written(folder, text), parse)
     told = str(error.value)
     assert "\n" not in told
-    assert len(told) < 600 + len(str(folder))
+    assert len(told) < 900 + len(str(folder))
     return told.removeprefix(f"{folder}/")
 
 
 def test_every_key_is_read_and_typed(tmp_path: Path) -> None:
-    job = read(written(tmp_path, WHOLE), known)
+    job = read(written(tmp_path, WHOLE), parse)
     assert set(KEYS) - {"hostfile", "slurm"} == {
         line.partition(":")[0] for line in WHOLE.splitlines() if line and line[0] not in " -"
     }
@@ -84,28 +76,27 @@ def test_every_key_is_read_and_typed(tmp_path: Path) -> None:
     assert job.group == r"rack(\d+)"
     assert job.cost is not None
     assert job.cost.gpu_hour == 2.1
-    assert job.thresholds == {"retransmit": Quantity(0.1, "%"), "gpu_busy": Quantity(80, "%")}
+    assert job.thresholds == {"retransmit": pytest.approx(0.001), "gpu_busy": 0.8}
     assert (job.record.max_size, job.record.keep) == (5e9, 7 * 86400)
     assert job.alerts.bell is True
-    assert job.text == WHOLE
 
 
 def test_what_is_not_said_stays_unsaid(tmp_path: Path) -> None:
-    job = read(written(tmp_path, "nodes: gpu1\nssh:\ncost:\n"), known)
-    assert job == Job(name="job", nodes=(JobNode(name="gpu1", host="gpu1"),), text=job.text)
+    job = read(written(tmp_path, "nodes: gpu1\nssh:\ncost:\n"), parse)
+    assert job == Job(name="job", nodes=(JobNode(name="gpu1", host="gpu1"),))
 
 
 @pytest.mark.parametrize(
     "quoted", [r"CORP\alice@gpu1", r"'CORP\alice@gpu1'", r'"CORP\\alice@gpu1"']
 )
 def test_a_domain_is_taken_literally_in_every_quotation(tmp_path: Path, quoted: str) -> None:
-    job = read(written(tmp_path, f"nodes: {quoted}\n"), known)
+    job = read(written(tmp_path, f"nodes: {quoted}\n"), parse)
     assert job.nodes[0].user == r"CORP\alice"
 
 
 def test_hosts_that_repeat_are_told_apart_by_port(tmp_path: Path) -> None:
     text = "nodes: ['127.0.0.1:2201', '127.0.0.1:2202', '[::1]:1', '[::1]:2', gpu1]\n"
-    names = [node.name for node in read(written(tmp_path, text), known).nodes]
+    names = [node.name for node in read(written(tmp_path, text), parse).nodes]
     assert names == ["127.0.0.1:2201", "127.0.0.1:2202", "[::1]:1", "[::1]:2", "gpu1"]
 
 
@@ -142,8 +133,8 @@ def test_hosts_that_repeat_are_told_apart_by_port(tmp_path: Path) -> None:
         ("nodes: a\ngroup: rack\n", "job.yaml:2: group: 'rack' has 0 groups; 1 is wanted"),
         ("nodes: a\nenv: {'A B': c}\n", "job.yaml:2: env.A B: is no name of an environment variable"),
         ("nodes: a\nstorage: {paths: data}\n", "job.yaml:2: storage.paths: 'data' is not an absolute path"),
-        ("nodes: a\nthresholds: {speed: 1%}\n", "job.yaml:2: thresholds.speed: unknown threshold; allowed:"),
-        ("nodes: a\nthresholds:\n  retransmit: 1s\n", "job.yaml:3: thresholds.retransmit: 1s has no unit of: %"),
+        ("nodes: a\nthresholds: {speed: 1%}\n", "job.yaml:2: thresholds.speed: no threshold 'speed'; there are gpu_busy"),
+        ("nodes: a\nthresholds:\n  retransmit: 1s\n", "job.yaml:3: thresholds.retransmit: retransmit takes 0 to 100 %, not '1s'"),
         ("nodes: a\nprogress: {node: b, log: /l, step: '(x)'}\n", "job.yaml:2: progress.node: 'b' is not one of"),
         ("nodes: a\nalerts: {bell: yes}\n", "job.yaml:2: alerts.bell: 'yes' is not one of: true, false"),
         ("nodes: &x a\njob: *x\n", "job.yaml:2: job: aliases (*) are not allowed"),
@@ -175,18 +166,18 @@ def test_an_alias_bomb_is_refused_at_its_first_alias(tmp_path: Path) -> None:
 
 def test_no_file_and_no_plain_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: no such file"):
-        read(tmp_path / "none.yaml", known)
+        read(tmp_path / "none.yaml", parse)
     with pytest.raises(InputError, match="is a directory"):
-        read(tmp_path, known)
+        read(tmp_path, parse)
     with pytest.raises(InputError, match="longer than 1 MB"):
-        read(Path("/dev/zero"), known)
+        read(Path("/dev/zero"), parse)
 
 
 def test_a_hostfile_is_beside_the_job_file(tmp_path: Path) -> None:
     (tmp_path / "hosts.txt").write_text(
         "# ours\ngpu1 slots=8\n\nann@gpu[2-3] slots=8 max_slots=8\ngpu1 slots=8\n"
     )
-    job = read(written(tmp_path, "hostfile: hosts.txt\n"), known)
+    job = read(written(tmp_path, "hostfile: hosts.txt\n"), parse)
     assert [(node.name, node.user) for node in job.nodes] == [
         ("gpu1", None),
         ("gpu2", "ann"),
@@ -206,7 +197,7 @@ def test_slurm_tells_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(squeue.parent), prepend=":")
-    assert [n.name for n in read(written(tmp_path, "slurm: 77\n"), known).nodes] == [
+    assert [n.name for n in read(written(tmp_path, "slurm: 77\n"), parse).nodes] == [
         "gpu001",
         "gpu002",
     ]
@@ -220,20 +211,20 @@ def test_slurm_tells_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_template_is_a_job_file_and_so_is_each_line_that_it_offers(tmp_path: Path) -> None:
     text = template(r"CORP\ann@gpu[001-016]:2222")
-    job = read(written(tmp_path, text), known)
+    job = read(written(tmp_path, text), parse)
     assert (len(job.nodes), job.nodes[0].user, job.name) == (16, r"CORP\ann", "gpu")
     for line in text.splitlines():
         if line.startswith("#") and not line.startswith("# "):
-            read(written(tmp_path, text + line[1:] + "\n"), known)
+            read(written(tmp_path, text + line[1:] + "\n"), parse)
 
 
 def test_the_command_line_is_a_file_or_a_node_set(tmp_path: Path) -> None:
-    assert from_argument(str(written(tmp_path, "nodes: gpu1\n")), known).nodes[0].name == "gpu1"
-    assert [n.name for n in from_argument("gpu[1-2]", known).nodes] == ["gpu1", "gpu2"]
+    assert from_argument(str(written(tmp_path, "nodes: gpu1\n")), parse).nodes[0].name == "gpu1"
+    assert [n.name for n in from_argument("gpu[1-2]", parse).nodes] == ["gpu1", "gpu2"]
     with pytest.raises(InputError, match=r"wrong\.yaml: no such file"):
-        from_argument("wrong.yaml", known)
+        from_argument("wrong.yaml", parse)
     with pytest.raises(InputError, match="no such file, and as a node set"):
-        from_argument("gpu[", known)
+        from_argument("gpu[", parse)
     assert this_machine().ssh.transport == "local"
 
 
@@ -243,7 +234,7 @@ def test_the_command_line_is_a_file_or_a_node_set(tmp_path: Path) -> None:
 )
 def test_any_bytes_are_a_job_or_one_line(tmp_path: Path, data: bytes | str) -> None:
     try:
-        nodes, told = read(written(tmp_path, data), known).nodes, ""
+        nodes, told = read(written(tmp_path, data), parse).nodes, ""
     except InputError as error:
         nodes, told = (), str(error)
     assert nodes or (told and "\n" not in told)

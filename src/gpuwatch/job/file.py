@@ -40,12 +40,11 @@ from gpuwatch.job.types import (
     Ssh,
     Storage,
 )  # fmt: skip
-from gpuwatch.job.units import Quantity
 
-__all__ = ["KEYS", "CheckThreshold", "read"]
+__all__ = ["KEYS", "ParseThreshold", "read"]
 
-CheckThreshold = Callable[[str, Quantity], None]
-"""Raises InputError where a threshold's name, unit or value is not one that the judge knows."""
+ParseThreshold = Callable[[str, str], float]
+"""Turns a threshold's name and text into its value; ValueError says what the judge allows."""
 
 Draft = tuple[Item, dict[str, Any]]
 """Where a node is named, and what is known of it so far."""
@@ -110,7 +109,7 @@ KEYS: _Readers = MappingProxyType({
     "progress": _structured(Progress, _PROGRESS, ("node", "log", "step")),
     "baseline": file_path,
     "cost": _structured(Cost, _COST, ("gpu_hour",)),
-    "thresholds": mapped(of(units.quantity)),
+    "thresholds": mapped(lambda item: item),
     "preflight": _structured(Preflight, {"all_reduce": node_path, "modules": listed(word)}),
     "record": _structured(Record, _RECORD),
     "alerts": _structured(Alerts, {"bell": switch, "exec": file_path}),
@@ -120,36 +119,32 @@ KEYS: _Readers = MappingProxyType({
 _SOURCES = ("nodes", "hostfile", "slurm")
 
 
-def read(file: Path, check_threshold: CheckThreshold) -> Job:
+def read(file: Path, parse_threshold: ParseThreshold) -> Job:
     """Read and check a job file.
 
     Args:
         file: of at most 1 MB; relative paths in it are beside it.
-        check_threshold: what the judge says to a threshold.
+        parse_threshold: what the judge makes of a threshold.
 
     Raises:
         InputError: the first thing that is wrong, with file, line, key and what is allowed.
     """
-    text = read_text(file)
-    root = tree(file, text)
+    root = tree(file, read_text(file))
     table = root.table()
     source = _the_one_source(root)
     values = fields(root, KEYS)
     if not values.get(source):
         raise table[source].wrong("holds no node")
-    for name, given in values.get("thresholds", {}).items():
-        of(lambda _, name=name, given=given: check_threshold(name, given))(  # type: ignore[misc]
-            table["thresholds"].table()[name]
-        )
-    nodes = named(values[source])
-    progress = values.get("progress")
-    if progress and progress.node not in {node.name for node in nodes}:
-        raise table["progress"].table()["node"].wrong(f"{progress.node!r} is not one of the nodes")
-    rest = {name: value for name, value in values.items() if name in Job.__struct_fields__}
-    rest |= {"name": values.get("job", file.stem), "nodes": nodes, "text": text}
+    values["nodes"] = named(values[source])
+    values["name"] = values.get("job", file.stem)
+    thresholds = values.get("thresholds", {})
+    values["thresholds"] = {n: _threshold(n, i, parse_threshold) for n, i in thresholds.items()}
     if "interval" in values:
-        rest["interval_s"] = values["interval"]
-    return Job(**rest)
+        values["interval_s"] = values["interval"]
+    progress = values.get("progress")
+    if progress and progress.node not in {node.name for node in values["nodes"]}:
+        raise table["progress"].table()["node"].wrong(f"{progress.node!r} is not one of the nodes")
+    return Job(**{name: values[name] for name in Job.__struct_fields__ if name in values})
 
 
 def named(drafts: Sequence[Draft]) -> tuple[JobNode, ...]:
@@ -183,6 +178,13 @@ def _the_one_source(root: Item) -> str:
     if len(given) > 1:
         raise root.table()[given[1]].wrong(f"stands beside {given[0]}; one of the two is wanted")
     return given[0]
+
+
+def _threshold(name: str, item: Item, parse: ParseThreshold) -> float:
+    try:
+        return parse(name, word(item))
+    except ValueError as error:
+        raise item.wrong(str(error)) from None
 
 
 def _drafts(item: Item) -> Sequence[Draft]:

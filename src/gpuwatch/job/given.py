@@ -7,20 +7,20 @@ from pathlib import Path
 from gpuwatch.errors import InputError
 from gpuwatch.job import nodeset, slurm
 from gpuwatch.job.document import Item
-from gpuwatch.job.file import CheckThreshold, named, read
+from gpuwatch.job.file import ParseThreshold, named, read
 from gpuwatch.job.types import Job, JobNode, Ssh
 
 __all__ = ["from_argument", "from_slurm", "this_machine"]
 
 
-def from_argument(text: str, check_threshold: CheckThreshold) -> Job:
+def from_argument(text: str, parse_threshold: ParseThreshold) -> Job:
     """Return the job of a file, or of a node set where it cannot be a file's name.
 
     Raises:
         InputError: what is wrong with it.
     """
     if text.endswith((".yaml", ".yml")) or os.sep in text or Path(text).exists():
-        return read(Path(text), check_threshold)
+        return read(Path(text), parse_threshold)
     try:
         return _of_nodes(text, nodeset.expand(text))
     except InputError as error:

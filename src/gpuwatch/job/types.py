@@ -5,8 +5,6 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from gpuwatch.job.units import Quantity
-
 __all__ = [
     "Alerts", "Cost", "Job", "JobNode", "Network", "Preflight", "Progress", "Record", "Ssh",
     "Storage",
@@ -109,8 +107,7 @@ class Job(Struct, frozen=True, kw_only=True):
         env: for the agent.
         group: regular expression whose first group says which group of the map a node is in.
         baseline: recording of a good run.
-        thresholds: by name, as written.
-        text: of the job file, as recordings keep it; empty where there was none.
+        thresholds: by name, as the judge keeps them.
     """
 
     name: str
@@ -125,8 +122,7 @@ class Job(Struct, frozen=True, kw_only=True):
     progress: Progress | None = None
     baseline: Path | None = None
     cost: Cost | None = None
-    thresholds: dict[str, Quantity] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
     preflight: Preflight = Preflight()
     record: Record = Record()
     alerts: Alerts = Alerts()
-    text: str = ""

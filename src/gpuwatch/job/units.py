@@ -1,15 +1,12 @@
-"""Values with a unit, as people write them: `1s`, `5GB`, `25Gbit`, `0.1%`."""
+"""Values with a unit, as people write them: `1s`, `5GB`, `25Gbit`."""
 
 import re
 from collections.abc import Mapping
-from math import isfinite
 from types import MappingProxyType
-
-from msgspec import Struct
 
 from gpuwatch.errors import InputError
 
-__all__ = ["BIT_RATES", "BYTES", "SECONDS", "Quantity", "number", "quantity", "scaled"]
+__all__ = ["BIT_RATES", "BYTES", "SECONDS", "number", "scaled"]
 
 SECONDS: Mapping[str, float] = MappingProxyType(
     {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -22,38 +19,16 @@ BIT_RATES: Mapping[str, float] = MappingProxyType({"Mbit": 1e6, "Gbit": 1e9, "Tb
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(\S{0,16})", re.ASCII)
 
 
-class Quantity(Struct, frozen=True):
-    """A number and its unit as written; the unit is empty for a plain number."""
-
-    value: float
-    unit: str
-
-    def __str__(self) -> str:
-        return f"{self.value:g}{self.unit}"
-
-
-def quantity(text: str) -> Quantity:
-    """Split a number from its unit.
-
-    Raises:
-        InputError: it does not begin with a number that is zero or more.
-    """
-    found = _QUANTITY.fullmatch(text)
-    if not found:
-        raise InputError(f"{text!r} is not a number with a unit")
-    return Quantity(float(found[1]), found[2])
-
-
 def number(text: str) -> float:
     """Return a plain number, zero or more.
 
     Raises:
         InputError: it has a unit, or is none.
     """
-    given = quantity(text)
-    if given.unit or not isfinite(given.value):
+    value, unit = _split(text)
+    if unit:
         raise InputError(f"{text!r} is not a plain number")
-    return given.value
+    return value
 
 
 def scaled(text: str, units: Mapping[str, float]) -> float:
@@ -62,7 +37,14 @@ def scaled(text: str, units: Mapping[str, float]) -> float:
     Raises:
         InputError: no number, or a unit that is not one of `units`.
     """
-    given = quantity(text)
-    if given.unit not in units:
+    value, unit = _split(text)
+    if unit not in units:
         raise InputError(f"{text!r} has no unit of: {', '.join(units)}")
-    return given.value * units[given.unit]
+    return value * units[unit]
+
+
+def _split(text: str) -> tuple[float, str]:
+    found = _QUANTITY.fullmatch(text)
+    if not found:
+        raise InputError(f"{text!r} is not a number with a unit")
+    return float(found[1]), found[2]
