@@ -10,6 +10,7 @@ from gpuwatch.agent.metric import (
     GAUGE,
     LABEL,
     Absent,
+    Labels,
     Metric,
     Reading,
     Values,
@@ -19,10 +20,10 @@ from gpuwatch.agent.metric import (
 
 FIELDS = 14
 """Of a line, with major, minor and name: more came with 4.18 and 5.5 and are optional."""
-QUIET = re.compile(r"(loop|ram|zram|sr|fd)\d+\Z")
+QUIET = re.compile(rb"(loop|ram|zram|sr|fd)\d+\Z")
 """Devices that a node has many of, listed only when they were used."""
-MAPPED = re.compile(r"(dm-|md|drbd|bcache|loop|ram|zram)\d+")
-PATH = re.compile(r"(nvme\d+)c\d+(n\d+)\Z")
+MAPPED = re.compile(rb"(dm-|md|drbd|bcache|loop|ram|zram)\d+")
+PATH = re.compile(rb"(nvme\d+)c\d+(n\d+)\Z")
 """One path of a multipath NVMe disk; where the kernel counts on paths, the head stays zero."""
 MAX_DISKS = 512
 
@@ -68,7 +69,7 @@ class Reader(object):
             self._names = names
             self._layers = {name: self._layer(name) for name in names}
         counts = {part[2]: part[3].split() for part in parts if self._layers[part[2]]}
-        rows = []
+        rows: List[Tuple[str, Labels, Values]] = []
         for name in _shown(counts)[:MAX_DISKS]:
             label = name.decode("utf-8", "replace")
             rows.append(("disk", (label, self._layers[name]), self._values(counts[name])))
@@ -89,7 +90,7 @@ class Reader(object):
             whole = not _part_of(name, self._names)
         if not whole or self._host.exists("/sys/class/block/%s/partition" % text):
             return None
-        return "mapped" if MAPPED.match(text) or self._stacked(text) else "disk"
+        return "mapped" if MAPPED.match(name) or self._stacked(text) else "disk"
 
     def _stacked(self, name: str) -> bool:
         try:
@@ -106,27 +107,22 @@ def _part_of(name: bytes, names: Tuple[bytes, ...]) -> bool:
 
 def _shown(counts: Dict[bytes, List[bytes]]) -> List[bytes]:
     """Return the devices that count: complete lines, used, and a multipath disk once."""
-    used = {}
-    for name, fields in counts.items():
-        if len(fields) + 3 >= FIELDS:
-            used[name] = any(text != b"0" for text in fields)
-    shown = []
-    for name in used:
-        text = name.decode("utf-8", "replace")
-        path = PATH.match(text)
-        if path:
-            head = (path.group(1) + path.group(2)).encode("ascii")
-            if not used[name] or used.get(head):
-                continue
-        elif not used[name] and (QUIET.match(text) or _has_paths(text, used)):
-            continue
-        shown.append(name)
-    return shown
+    used = {
+        name: any(text != b"0" for text in fields)
+        for name, fields in counts.items()
+        if len(fields) + 3 >= FIELDS
+    }
+    heads = {name: _head(name) for name in used}
+    on_paths = {head for name, head in heads.items() if head and used[name] and not used.get(head)}
+    return [
+        name
+        for name, busy in used.items()
+        if (busy and heads[name] in on_paths)
+        or (heads[name] is None and name not in on_paths and (busy or not QUIET.match(name)))
+    ]
 
 
-def _has_paths(head: str, used: Dict[bytes, bool]) -> bool:
-    """Tell whether some path of this NVMe disk counts in its place."""
-    if not head.startswith("nvme"):
-        return False
-    paths = (PATH.match(name.decode("utf-8", "replace")) for name, busy in used.items() if busy)
-    return any(path and path.group(1) + path.group(2) == head for path in paths)
+def _head(name: bytes) -> Optional[bytes]:
+    """Return the multipath disk that this is one path of, None where it is no path."""
+    path = PATH.match(name)
+    return path.group(1) + path.group(2) if path else None
