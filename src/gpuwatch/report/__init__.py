@@ -1,1 +1,1 @@
-"""Who waited on what, how long: text and JSON."""
+"""The report: who waited on what, how long, and what it cost. Pure but for its printing."""

@@ -1,0 +1,135 @@
+"""Writes the documents that are made from code; `--check` only says which are out of date."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.metric import LABEL
+from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
+from gpuwatch.report.types import schema
+from gpuwatch.verdict import thresholds
+
+HERE = Path(__file__).parent
+MADE = "<!-- Made by docs/generate.py: `make docs`. -->"
+
+
+def metrics() -> str:
+    """Return docs/metrics.md: every row of the catalogue."""
+    return _page(_metrics())
+
+
+def commands() -> str:
+    """Return docs/commands.md: every command and its arguments."""
+    return _page(_commands())
+
+
+def levels() -> str:
+    """Return docs/thresholds.md: every threshold of the verdict."""
+    return _page(_thresholds())
+
+
+def report_schema() -> str:
+    """Return docs/report.schema.json."""
+    return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "metrics.md": metrics,
+    "commands.md": commands,
+    "thresholds.md": levels,
+    "report.schema.json": report_schema,
+}
+
+
+def main() -> int:
+    """Write or check all documents; return 1 when one is out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args().check
+    stale = []
+    for name, make in DOCUMENTS.items():
+        file, text = HERE / name, make()
+        if check and (not file.exists() or file.read_text("utf-8") != text):
+            stale.append(name)
+        elif not check:
+            file.write_text(text, "utf-8")
+    if stale:
+        print(f"out of date: {', '.join(stale)}; run make docs", file=sys.stderr)
+    return bool(stale)
+
+
+def _metrics() -> Iterator[str]:
+    yield "# Metrics"
+    yield ""
+    yield "What an agent reads, by table. Counters are stored as they came; rates are derived when they are read."
+    yield "What could not be read is null, never zero, and the table `absence` says why."
+    for scope in catalogue.SCOPES:
+        yield ""
+        yield f"## `{scope}`"
+        yield ""
+        yield from _table(
+            ("name", "kind", "unit", "meaning", "found at"),
+            (
+                (
+                    f"`{r.name}`",
+                    r.kind,
+                    "" if r.kind == LABEL else r.unit,
+                    r.meaning,
+                    f"`{r.locator}`" if r.locator else "",
+                )
+                for r in catalogue.ROWS
+                if r.scope == scope
+            ),
+        )
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands"
+    for command in COMMANDS.values():
+        yield ""
+        yield f"## `gpuwatch {command.name}".rstrip() + "`"
+        yield ""
+        yield f"{command.help[0].upper()}{command.help[1:]}."
+        yield ""
+        yield f"    {usage(command)}"
+        yield ""
+        for argument in command.arguments:
+            shown = argument.more.get("metavar", "")
+            name = f"{argument.name} {shown}".rstrip() if argument.name.startswith("-") else shown
+            yield f"- `{name}`: {argument.help}"
+    yield ""
+    yield "Every command takes `--help`, and `--debug` for a traceback on errors."
+    yield ""
+    yield "## Exit codes"
+    yield ""
+    yield from _table(("code", "meaning"), ((str(c), meaning) for c, meaning in EXIT_CODES.items()))
+
+
+def _thresholds() -> Iterator[str]:
+    yield "# Thresholds"
+    yield ""
+    yield "Each can be set under `thresholds:` in the job file; a recording keeps those that it was judged with."
+    yield ""
+    yield from _table(
+        ("name", "default", "allowed", "meaning", "source"),
+        ((f"`{r.name}`", r.default, r.allowed, r.meaning, r.source) for r in thresholds.table()),
+    )
+
+
+def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _page(lines: Iterator[str]) -> str:
+    return "\n".join([MADE, "", *lines]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Every command as a row: name, help, arguments, body. Parser, help and docs derive from it."""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
+
+from gpuwatch import __version__
+from gpuwatch.errors import InputError
+
+__all__ = ["COMMANDS", "EXIT_CODES", "LIVE", "Argument", "Command", "parse", "usage"]
+
+Body = Callable[[argparse.Namespace], int]
+
+
+class Argument(NamedTuple):
+    """One argument: its name or option, what it means, and what argparse is told besides."""
+
+    name: str
+    help: str
+    more: Mapping[str, Any] = MappingProxyType({})
+
+
+class Command(NamedTuple):
+    """One command; the name of the bare `gpuwatch` is empty."""
+
+    name: str
+    help: str
+    arguments: tuple[Argument, ...]
+    body: str
+    """Function that runs it, as `module:function`."""
+
+
+_SWITCH = MappingProxyType({"action": "store_true"})
+_JOB = (
+    Argument(
+        "job",
+        "a job file (job.yaml) or a node set ('gpu[001-016]'); this machine if none is given",
+        MappingProxyType({"nargs": "?", "metavar": "JOB"}),
+    ),
+    Argument("--slurm", "the nodes of a Slurm job", MappingProxyType({"metavar": "ID"})),
+)
+_RECORDING = Argument("recording", "a recording's folder", MappingProxyType({"metavar": "REC"}))
+_JSON = Argument("--json", "one JSON document on stdout", _SWITCH)
+
+LIVE = Command(
+    "",
+    "what a training job waits on, live: network, storage or CPU, and who is to blame",
+    (
+        *_JOB,
+        Argument("--record", "record, also when this machine alone is watched", _SWITCH),
+        Argument("--no-record", "do not record", _SWITCH),
+        Argument("--version", "print the version", {"action": "version", "version": __version__}),
+    ),
+    "gpuwatch.cli.screen:live",
+)
+COMMANDS: Mapping[str, Command] = MappingProxyType({
+    command.name: command
+    for command in (
+        LIVE,
+        Command(
+            "record",
+            "record without a screen, until interrupted",
+            (
+                *_JOB,
+                Argument("--out", "folder for the recording; must not exist", {"metavar": "DIR"}),
+                Argument("--for", "stop after a time such as 10m", {"metavar": "TIME", "dest": "time"}),
+            ),
+            "gpuwatch.cli.record:record",
+        ),
+        Command("replay", "play a recording in the same screen", (_RECORDING,), "gpuwatch.cli.screen:replay"),
+        Command(
+            "report",
+            "who waited on what, how long, and what it cost",
+            (
+                _RECORDING,
+                _JSON,
+                Argument("--rejudge", "judge anew instead of telling what was shown", _SWITCH),
+                Argument("--from", "begin at an ISO time, or +10m after the start, -10m before the end", {"metavar": "TIME", "dest": "begin"}),
+                Argument("--to", "end there, likewise", {"metavar": "TIME", "dest": "end"}),
+            ),
+            "gpuwatch.cli.report:report",
+        ),
+        Command("snapshot", "one look at a job, then exit", (*_JOB, _JSON), "gpuwatch.cli.snapshot:snapshot"),
+        Command(
+            "demo",
+            "a recorded fault in the screen: no GPU and no SSH needed",
+            (Argument("scenario", "which one; without it the first", {"nargs": "?", "metavar": "SCENARIO"}),),
+            "gpuwatch.cli.screen:demo",
+        ),
+        Command(
+            "init",
+            "write a commented job file for a node set",
+            (
+                Argument("nodes", "for example 'ann@gpu[001-016]'", {"metavar": "NODESET"}),
+                Argument("--out", "file to write, which must not exist; without it stdout", {"metavar": "FILE"}),
+            ),
+            "gpuwatch.cli.init:init",
+        ),
+    )
+})  # fmt: skip
+"""All commands by name, in the order of the help."""
+
+EXIT_CODES: Mapping[int, str] = MappingProxyType({
+    0: "fine",
+    1: "a check found a fault",
+    2: "wrong usage, or an input file that cannot be understood",
+    3: "no node could be reached",
+    4: "some nodes could not be reached",
+    130: "interrupted",
+})  # fmt: skip
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the usage in one line, as every other error is said."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, f"see {self.prog} --help")
+
+
+def parse(words: Sequence[str]) -> tuple[Body, argparse.Namespace]:
+    """Return the body of the command that the words name, and its arguments.
+
+    Raises:
+        InputError: usage that no command has.
+    """
+    name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("", words)
+    command = COMMANDS[name]
+    given = _parser(command).parse_args(rest)
+    module, _, function = command.body.partition(":")
+    body: Body = getattr(import_module(module), function)
+    return body, given
+
+
+def usage(command: Command) -> str:
+    """Return how the command is called, in one line."""
+    text = _parser(command).format_usage().removeprefix("usage: ")
+    return " ".join(text.split())
+
+
+def _parser(command: Command) -> argparse.ArgumentParser:
+    live = command is LIVE
+    parser = _Parser(
+        prog=f"gpuwatch {command.name}".strip(),
+        description=f"{command.help[0].upper()}{command.help[1:]}.",
+        epilog=_epilog() if live else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for argument in command.arguments:
+        more: dict[str, Any] = dict(argument.more)
+        parser.add_argument(argument.name, help=argument.help, **more)
+    parser.add_argument("--debug", help="a traceback on errors", action="store_true")
+    return parser
+
+
+def _epilog() -> str:
+    rows = [f"  gpuwatch {c.name:10}{c.help}" for c in COMMANDS.values() if c.name]
+    codes = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+    return "\n".join(["commands (each has --help):", *rows, "", f"exit codes: {codes}"])

@@ -1,0 +1,71 @@
+"""From the words on the command line to a job, and from the job to the nodes that are reached."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from gpuwatch.errors import InputError
+from gpuwatch.job.given import from_argument, from_slurm, this_machine
+from gpuwatch.job.types import Job, JobNode
+from gpuwatch.transport.node import Node, Ssh
+from gpuwatch.verdict.thresholds import parse
+
+__all__ = ["described", "job_of", "nodes_of"]
+
+
+def job_of(given: Namespace) -> Job:
+    """Return the job that a command is about: a file, a node set, a Slurm job, this machine.
+
+    Raises:
+        InputError: what is wrong with it.
+    """
+    if given.job is not None and given.slurm is not None:
+        raise InputError("a job and --slurm are given; one of the two is wanted")
+    if given.slurm is not None:
+        return from_slurm(given.slurm)
+    return this_machine() if given.job is None else from_argument(given.job, parse)
+
+
+def nodes_of(job: Job) -> tuple[Node, ...]:
+    """Return the job's nodes as the transport reaches them.
+
+    Raises:
+        InputError: a transport that this version does not have.
+    """
+    ssh = job.ssh
+    if ssh.transport not in {"asyncssh", "local"}:
+        raise InputError(
+            f"ssh.transport: {ssh.transport} is not in this version", "leave it out for asyncssh"
+        )
+    login = Ssh(
+        identity=ssh.identity,
+        jump=ssh.jump,
+        known_hosts=ssh.known_hosts,
+        config=ssh.config,
+        host_keys=ssh.host_keys,
+    )
+    return tuple(_node(node, job, login) for node in job.nodes)
+
+
+def _node(node: JobNode, job: Job, login: Ssh) -> Node:
+    return Node(
+        name=node.name,
+        host=node.host,
+        port=node.port or job.ssh.port,
+        user=node.user or job.ssh.user,
+        python=node.python,
+        env=job.env,
+        ssh=login,
+        match=job.match,
+        interfaces=job.network.interfaces,
+        transport="local" if job.ssh.transport == "local" else "asyncssh",
+    )
+
+
+def described(job: Job) -> dict[str, Any]:
+    """Return the job as a recording keeps it: without values that may be secrets."""
+    kept = msgspec.structs.replace(job, env=dict.fromkeys(job.env, ""))
+    kept = msgspec.structs.replace(kept, ssh=msgspec.structs.replace(job.ssh, command=()))
+    plain: dict[str, Any] = msgspec.to_builtins(kept, enc_hook=str)
+    return plain

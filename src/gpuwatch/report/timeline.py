@@ -1,0 +1,177 @@
+"""From the verdict of every tick to stretches that tile the time."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from gpuwatch.model.event import Tick
+from gpuwatch.model.verdict import JobVerdict, Missing, Verdict
+from gpuwatch.report.types import Stretch
+
+__all__ = ["Clock", "Key", "Moment", "Timeline", "key_of", "moments", "word"]
+
+LONGEST_TICK = 3.0
+"""A tick stands for at most so many intervals; what is longer was not seen."""
+
+_NO_TICK = Verdict(scope="job", missing=(Missing("ticks", "nothing was recorded"),))
+_NOT_JUDGED = Verdict(scope="job", missing=(Missing("verdict", "not there, or not judged"),))
+
+
+class Key(NamedTuple):
+    """Whose verdict: the job's, a node's, a rank's."""
+
+    scope: Literal["job", "node", "rank"]
+    node: str | None = None
+    rank: str | None = None
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """From the viewer's monotonic clock to UTC, so that a step of the wall clock tears nothing."""
+
+    wall_us: int
+    mono_us: int
+
+    def at(self, mono_us: int) -> datetime:
+        """Return a monotonic instant as UTC."""
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
+        return epoch + timedelta(microseconds=self.wall_us + mono_us - self.mono_us)
+
+
+class Moment(NamedTuple):
+    """A tick's verdict, and the time for which it stands; no verdict where none was recorded."""
+
+    begin_us: int
+    end_us: int
+    verdict: JobVerdict | None
+
+    @property
+    def hours(self) -> float:
+        """Its length."""
+        return (self.end_us - self.begin_us) / 3.6e9
+
+    def by_key(self) -> dict[Key, Verdict]:
+        """Return every verdict of the tick by whose it is."""
+        if self.verdict is None:
+            return {}
+        every = (self.verdict.job, *self.verdict.nodes, *self.verdict.ranks)
+        return {key_of(verdict): verdict for verdict in every}
+
+
+def key_of(verdict: Verdict) -> Key:
+    """Return whose verdict it is."""
+    return Key(verdict.scope, verdict.node, verdict.rank)
+
+
+def word(verdict: Verdict) -> str:
+    """Return state and cause as one word: `STORAGE/read`. PEER has no cause."""
+    if verdict.cause is None or verdict.state == "PEER":
+        return verdict.state
+    return f"{verdict.state}/{verdict.cause}"
+
+
+def moments(judged: Iterable[tuple[Tick, JobVerdict]], interval_s: float) -> Iterator[Moment]:
+    """Yield the time that each tick stands for: until the next; times that no tick saw between."""
+    longest_us = round(LONGEST_TICK * interval_s * 1e6)
+    before: tuple[int, JobVerdict] | None = None
+    for tick, verdict in judged:
+        now_us = tick.arrived_us
+        if before is not None:
+            seen_us = min(now_us, before[0] + longest_us)
+            if before[0] < seen_us:
+                yield Moment(before[0], seen_us, before[1])
+            if seen_us < now_us:
+                yield Moment(seen_us, now_us, None)
+        before = (now_us, verdict)
+    if before is not None:
+        yield Moment(before[0], before[0] + round(interval_s * 1e6), before[1])
+
+
+class _Open:
+    """A stretch that may still grow."""
+
+    def __init__(self, begin_us: int, verdict: Verdict) -> None:
+        self.begin_us = begin_us
+        self.last = self.surest = verdict
+
+    def same(self, verdict: Verdict) -> bool:
+        return _identity(self.last) == _identity(verdict)
+
+    def grow(self, verdict: Verdict) -> None:
+        self.last = verdict
+        if verdict.confidence >= self.surest.confidence:
+            self.surest = verdict
+
+    def closed(self, key: Key, end_us: int, clock: Clock) -> Stretch:
+        best, last = self.surest, self.last
+        unseen = best is _NO_TICK or best is _NOT_JUDGED
+        return Stretch(
+            scope=key.scope,
+            node=key.node,
+            rank=key.rank,
+            group=best.group,
+            begin=clock.at(self.begin_us),
+            end=clock.at(end_us),
+            state=best.state,
+            cause=None if best.state == "PEER" else best.cause,
+            culprits=best.culprits,
+            waiting=best.waiting,
+            suspected_at=_instant(last.suspected_us, clock),
+            confirmed_at=_instant(last.confirmed_us, clock),
+            confidence=None if unseen else best.confidence,
+            support=best.support,
+            against=best.against,
+            missing=best.missing,
+            candidates=best.candidates,
+        )
+
+
+class Timeline:
+    """Joins moments to stretches, for every key; all keys tile the same time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begin_us: int | None = None
+        self._open: dict[Key, _Open] = {}
+        self._closed: list[Stretch] = []
+
+    def add(self, moment: Moment) -> None:
+        """Take the next moment."""
+        now_us = moment.begin_us
+        if self._begin_us is None:
+            self._begin_us = now_us
+        verdicts = moment.by_key()
+        absent = _NO_TICK if moment.verdict is None else _NOT_JUDGED
+        for key in verdicts.keys() - self._open.keys():
+            self._open[key] = _Open(
+                self._begin_us, absent if now_us > self._begin_us else verdicts[key]
+            )
+        for key, current in self._open.items():
+            verdict = verdicts.get(key, absent)
+            if current.same(verdict):
+                current.grow(verdict)
+            else:
+                self._closed.append(current.closed(key, now_us, self._clock))
+                self._open[key] = _Open(now_us, verdict)
+
+    def stretches(self, end_us: int) -> tuple[Stretch, ...]:
+        """Return all stretches up to the end: the job's first, then nodes, then ranks, by time."""
+        rest = [current.closed(key, end_us, self._clock) for key, current in self._open.items()]
+        order = {"job": 0, "node": 1, "rank": 2}
+        return tuple(
+            sorted(
+                self._closed + rest,
+                key=lambda s: (order[s.scope], s.node or "", s.rank or "", s.begin),
+            )
+        )
+
+
+def _identity(verdict: Verdict) -> tuple[object, ...]:
+    cause = None if verdict.state == "PEER" else verdict.cause
+    unseen = verdict is _NO_TICK or verdict is _NOT_JUDGED
+    return verdict.state, cause, verdict.culprits, unseen and id(verdict)
+
+
+def _instant(mono_us: int | None, clock: Clock) -> datetime | None:
+    return None if mono_us is None else clock.at(mono_us)

@@ -1,0 +1,100 @@
+"""The report as data: what `report --json` and `snapshot --json` print, and its schema."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from gpuwatch.model.verdict import Candidate, Culprit, Finding, Missing, Recurring, State
+
+__all__ = ["Gap", "Happening", "Ledger", "Report", "Stretch", "schema"]
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict as long as its state, cause and culprits stayed the same.
+
+    Evidence is that of the tick at which it was surest. The stretches of one scope (the job, one
+    node, one rank) follow each other without gap or overlap; where nothing was judged, the state
+    is UNKNOWN and `missing` says why.
+    """
+
+    scope: Literal["job", "node", "rank"]
+    node: str | None
+    rank: str | None
+    group: str | None
+    begin: datetime = msgspec.field(name="from")
+    end: datetime = msgspec.field(name="to")
+    state: State
+    cause: str | None
+    culprits: tuple[Culprit, ...]
+    waiting: tuple[str, ...]
+    suspected_at: datetime | None
+    confirmed_at: datetime | None
+    confidence: float | None
+    support: tuple[Finding, ...] = msgspec.field(name="for")
+    against: tuple[Finding, ...]
+    missing: tuple[Missing, ...]
+    candidates: tuple[Candidate, ...]
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """GPU time by what it went into; a victim's wait is booked on its culprit's cause.
+
+    `gpu_hours` is the sum of `by` and of `unseen`, in which no rank could be judged. `amount` is
+    what all but COMPUTE cost; null, as is `currency`, where no price of a GPU hour is given.
+    """
+
+    gpu_hours: float
+    by: dict[str, float]
+    unseen: float
+    amount: dict[str, float] | None
+    currency: str | None
+
+
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that changed, a fault, a marker."""
+
+    at: datetime
+    node: str | None
+    kind: str
+    text: str
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which a node (null: the whole job) was not seen, and why."""
+
+    node: str | None
+    begin: datetime = msgspec.field(name="from")
+    end: datetime = msgspec.field(name="to")
+    reason: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole report. Times are UTC; unknown numbers are null; every key is always there.
+
+    `format` grows when a program that reads the older one would be misled. `share` is, for each
+    node, the share of the time in each state and cause.
+    """
+
+    format: Literal[1]
+    job: str
+    begin: datetime = msgspec.field(name="from")
+    end: datetime = msgspec.field(name="to")
+    interval_s: float
+    verdicts: tuple[Stretch, ...]
+    recurring: tuple[Recurring, ...]
+    share: dict[str, dict[str, float]]
+    ledger: Ledger
+    slowdown: float | None
+    events: tuple[Happening, ...]
+    gaps: tuple[Gap, ...]
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a report, with every key required."""
+    whole = msgspec.json.schema(Report)
+    for definition in whole["$defs"].values():
+        if "properties" in definition:
+            definition["required"] = list(definition["properties"])
+            definition["additionalProperties"] = False
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | whole
