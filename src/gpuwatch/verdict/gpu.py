@@ -116,24 +116,28 @@ class _Mixture(msgspec.Struct, frozen=True):
         util, known = self.util, self.levels
         if util is None:
             return _unknown(1.0), "utilisation is not reported"
-        if known and self.power_w and util < self.thresholds.gpu_idle:
-            if self.power_w >= known.compute_w:
-                return _unknown(1.0), "utilisation reads 0 at high power: not reliable"
+        resting = util < self.thresholds.gpu_idle
+        if resting and known and self.power_w is not None and self.power_w >= known.compute_w:
+            return _unknown(1.0), "utilisation reads 0 at high power: not reliable"
         missing = 1.0 - util
         starved, idle = (missing, 0.0) if self.occupied else (0.0, missing)
         if known is None or self.power_w is None:
             shares = Shares(0.0, 0.0, starved, idle, util)
-            return shares, "" if util < self.thresholds.gpu_idle else "no power, or no limit"
-        if util < self.thresholds.gpu_idle:
+            return shares, "" if resting else "power, or its limit, is not reported"
+        if resting:
             return Shares(0.0, 0.0, starved, idle, util, "table"), ""
         busy_w = max(0.0, self.power_w - missing * known.context_w) / util
         compute, spin = self._split(known, busy_w)
         compute, spin, doubt = self._plausible(compute, spin)
         unknown = max(0.0, 1.0 - compute - spin)
-        source = "table" if known.learned_w is None else "learned"
         parts = Shares(
-            compute * util, spin * util, starved, idle, unknown * util, source
-        )  # fmt: skip
+            compute=compute * util,
+            spin=spin * util,
+            starved=starved,
+            idle=idle,
+            unknown=unknown * util,
+            levels="table" if known.learned_w is None else "learned",
+        )
         return parts, doubt
 
     def _split(self, known: Levels, busy_w: float) -> tuple[float, float]:

@@ -1,0 +1,34 @@
+"""One file a cause, each with `NAME` and `assess`. A new cause is one file and one word here.
+
+The order breaks ties: local, specific causes come before the symptoms that they make elsewhere.
+"""
+
+from collections.abc import Callable
+
+from gpuwatch.verdict.causes import (
+    bandwidth,
+    checkpoint,
+    compute,
+    data_prep,
+    idle,
+    link,
+    loss,
+    main_thread,
+    path,
+    peer,
+    quota,
+    read,
+    system,
+    throttled,
+)
+from gpuwatch.verdict.evidence import Assessment, Context
+
+__all__ = ["CAUSES"]
+
+CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
+    cause.assess
+    for cause in (
+        throttled, checkpoint, read, data_prep, main_thread, quota, system, link, loss, path,
+        bandwidth, peer, compute, idle,
+    )
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""NETWORK/bandwidth: a port is full in one direction while GPUs wait for each other.
+
+Each port and direction counts alone: a full management port beside an idle fast one looks
+harmless in a sum.
+"""
+
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    Kind,
+    Signal,
+    assessment,
+    gate,
+    percent,
+    ramp,
+    waiting,
+)
+
+NAME = Kind("NETWORK", "bandwidth")
+
+
+def full(context: Context) -> float:
+    """Return how full the fullest port is, 0 to 1 between clean and full."""
+    nic, deficit = context.host.nic, context.thresholds.bandwidth_deficit
+    return ramp(nic.used, 1 - 2 * deficit, 1 - deficit) if nic else 0.0
+
+
+def assess(context: Context) -> Assessment:
+    """Judge one rank."""
+    nic, t, wait = context.host.nic, context.thresholds, waiting(context)
+    fullness = full(context)
+    if nic is None or nic.used is None or fullness == 0:
+        return Assessment(*NAME, 0.0)
+    return assessment(
+        context,
+        NAME,
+        0.9 * gate(wait, t) * fullness,
+        text=f"fills {nic.name} {nic.direction}: {nic.used:.0%} of its line rate",
+        support=(
+            percent(
+                f"nic.{nic.name}", nic.used, 1 - t.bandwidth_deficit, f"{nic.name} of its line rate"
+            ),
+            percent("wait", wait, t.lost, "GPU waits for others"),
+        ),
+        against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
+        signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
+    )
+
+
+__all__ = ["NAME", "assess", "full"]

@@ -1,0 +1,47 @@
+"""CPU/main-thread: one Python thread cannot launch work fast enough, and the GPU starves.
+
+The same thread at 100 % with a busy GPU is healthy: it spins in a synchronise call.
+"""
+
+from gpuwatch.verdict.causes.data_prep import busy
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    Kind,
+    Signal,
+    assessment,
+    gate,
+    percent,
+    ramp,
+)
+
+NAME = Kind("CPU", "main-thread")
+
+
+def assess(context: Context) -> Assessment:
+    """Judge one rank."""
+    t, starved, main = context.thresholds, context.gpu.shares.starved, context.role("main")
+    run = main.run
+    opened = gate(starved, t)
+    work = ramp(run, 0.7 * t.main_busy, t.main_busy)
+    if run is None or opened == 0 or work == 0:
+        return Assessment(*NAME, 0.0)
+    loaders = busy(context)
+    host = context.host.busy
+    return assessment(
+        context,
+        NAME,
+        opened * 0.95 * work - 0.4 * ramp(loaders, t.loader_busy / 2, t.loader_busy),
+        text=f"is held up by its main thread: {min(1.0, run):.0%} of a core"
+        " while its GPU was starved",
+        support=(
+            percent("thread_group.main.run", run, t.main_busy, "main thread on a CPU"),
+            percent("gpu.starved", starved, t.lost, "GPU starved"),
+            percent("thread_group.loader.run", loaders, t.loader_busy, "each loader busy"),
+        ),
+        against=(percent("cpu.busy", host, t.host_busy, "all CPUs of the node busy"),),
+        signals=(Signal("threads.wait", main.waits is not None, 0.1),),
+    )
+
+
+__all__ = ["NAME", "assess"]

@@ -1,0 +1,56 @@
+"""PEER: the GPU spins in a collective, and nothing on this node is wrong: it waits for another."""
+
+from gpuwatch.verdict.causes import bandwidth, checkpoint, link, loss, read, system
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    Kind,
+    Signal,
+    assessment,
+    gate,
+    number,
+    percent,
+    ramp,
+)
+
+NAME = Kind("PEER", None)
+_FEW_CAP = 0.5
+"""With fewer than three to compare, who waits for whom is half a guess."""
+
+
+def assess(context: Context) -> Assessment:
+    """Judge one rank."""
+    t, gpu, host = context.thresholds, context.gpu, context.host
+    spin = gpu.shares.spin
+    if gate(spin, t) == 0:
+        return Assessment(*NAME, 0.0)
+    network = max(loss.lossy(context), bandwidth.full(context), link.fault(context))
+    own = max(read.severity(context), checkpoint.severity(context), system.late(context))
+    nic = host.nic
+    return assessment(
+        context,
+        NAME,
+        gate(spin, t) * (0.5 + 0.5 * ramp(spin, t.lost, t.compute)) * (1 - network) * (1 - own),
+        text=f"waits for another: its GPU spins {spin:.0%} of the time and its host is clean",
+        support=(
+            percent("gpu.spin", spin, t.lost, "GPU spins"),
+            number("power_w", gpu.power_w, "W", gpu.compute_w, "power"),
+            percent("tcp_retrans_segs", host.loss.rate if host.loss else None, t.retransmit,
+                    "TCP segments lost"),
+        ),
+        against=(
+            percent("nic", nic.used if nic else None, 1 - t.bandwidth_deficit,
+                    "fullest port of its line rate"),
+            percent("gpu.compute", gpu.shares.compute, t.compute, "GPU computes"),
+        ),
+        signals=(
+            Signal("tcp", host.loss is not None or "tcp" not in context.absent, 0.15),
+            Signal("nic", bool(host.nics), 0.15),
+            Signal("threads.wait", context.role("main").waits is not None, 0.15),
+            Signal("threads.delay_ns", context.role("main").delay is not None, 0.1),
+        ),
+        cap=_FEW_CAP if max(context.peers.nodes, context.ranks) < 3 else 1.0,
+    )  # fmt: skip
+
+
+__all__ = ["NAME", "assess"]

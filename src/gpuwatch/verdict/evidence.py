@@ -1,0 +1,209 @@
+"""What a cause is given, and what it answers with."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from gpuwatch.model.verdict import Candidate, Finding, Missing, State
+from gpuwatch.verdict.features import BLOCKED, Host, Role, Threads
+from gpuwatch.verdict.gpu import Gpu
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = [
+    "Assessment", "Context", "Kind", "Peers", "Signal", "assessment", "gate", "input_lost", "number",
+    "percent", "ramp", "waiting",
+]  # fmt: skip
+
+DOUBT_CAP = 0.5
+"""Confidence at most where the GPU's shares are doubtful: no power limit, no memory utilisation."""
+TABLE_CAP = 0.9
+"""Confidence at most where a GPU's levels are from a table, not from its own good minutes."""
+
+
+class Kind(NamedTuple):
+    """What is told apart: a state and its cause."""
+
+    state: State
+    cause: str | None
+
+
+class Peers(msgspec.Struct, frozen=True):
+    """What a node's judgement takes from the others.
+
+    Attributes:
+        nodes: fresh nodes of the job.
+        ranks: by group, how many ranks the whole job has: seen, or as its environment says.
+        speeds: by port name, the negotiated speeds of that port on all nodes, in Mb/s.
+        up: by port name, on how many nodes the link is up.
+    """
+
+    nodes: int
+    ranks: Mapping[str, int]
+    speeds: Mapping[str, tuple[float, ...]]
+    up: Mapping[str, int]
+
+
+class Context(msgspec.Struct, frozen=True):
+    """All that a cause may look at: one rank (None where ranks are not seen), its GPU, its node.
+
+    `held` tells whether anybody has a context on the GPU, `absent` why a source, or
+    source.metric, could not be read.
+    """
+
+    gpu: Gpu
+    rank: Threads | None
+    host: Host
+    peers: Peers
+    held: bool
+    ranks: int
+    absent: Mapping[str, str]
+    thresholds: Thresholds
+
+    def role(self, name: str) -> Role:
+        """Return a role of the rank; one of which nothing is known when there is none."""
+        return self.rank.role(name) if self.rank else Role()
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """A signal that a cause rests on: without it, `weight` of its confidence is gone."""
+
+    subject: str
+    readable: bool
+    weight: float
+
+
+class Assessment(msgspec.Struct, frozen=True):
+    """What one cause says of one rank.
+
+    `score` is of the evidence, for less against; `coverage` the share of it that was readable;
+    `cap` the confidence that is possible at most. `text` ends a sentence about the rank.
+    """
+
+    state: State
+    cause: str | None
+    score: float
+    coverage: float = 1.0
+    cap: float = 1.0
+    support: tuple[Finding, ...] = ()
+    against: tuple[Finding, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    text: str = ""
+
+    @property
+    def confidence(self) -> float:
+        """Return the score as far as it may be believed, 0 to 1."""
+        return min(self.cap, max(0.0, min(1.0, self.score)) * self.coverage)
+
+    def candidate(self) -> Candidate:
+        """Return this as another verdict that the evidence allows."""
+        return Candidate(self.state, self.cause, round(self.confidence, 3))
+
+
+def assessment(
+    context: Context,
+    kind: Kind,
+    score: float,
+    *,
+    text: str,
+    support: tuple[Finding | None, ...],
+    against: tuple[Finding | None, ...] = (),
+    signals: tuple[Signal, ...] = (),
+    cap: float = 1.0,
+) -> Assessment:
+    """Join what a cause found; None among the findings is what could not be read."""
+    unread = [s for s in signals if not s.readable]
+    if context.gpu.doubt:
+        cap = min(cap, DOUBT_CAP)
+    elif context.gpu.shares.levels == "table":
+        cap = min(cap, TABLE_CAP)
+    return Assessment(
+        *kind,
+        score,
+        max(0.0, 1.0 - sum(s.weight for s in unread)),
+        cap,
+        tuple(f for f in support if f is not None),
+        tuple(f for f in against if f is not None),
+        tuple(Missing(s.subject, reason(context, s.subject)) for s in unread),
+        text,
+    )
+
+
+def reason(context: Context, subject: str) -> str:
+    """Return why a source, or source.metric, has no value."""
+    source = subject.partition(".")[0]
+    return context.absent.get(subject) or context.absent.get(source) or "no reading in this window"
+
+
+def ramp(value: float | None, clean: float, bad: float) -> float:
+    """Return 0 at `clean` and below, 1 at `bad` and beyond, linear between; 0 without a value."""
+    if value is None:
+        return 0.0
+    if bad <= clean:
+        return 1.0 if value >= bad else 0.0
+    return min(1.0, max(0.0, (value - clean) / (bad - clean)))
+
+
+def gate(lost: float, thresholds: Thresholds) -> float:
+    """Return how much a share of lost GPU time opens the question what it was lost to."""
+    return ramp(lost, thresholds.lost / 2, thresholds.lost)
+
+
+def waiting(context: Context) -> float:
+    """Return the share in which a GPU may wait for others: spun, and busy at undetermined power.
+
+    Moving data in a collective draws a power between spinning and computing.
+    """
+    shares = context.gpu.shares
+    undetermined = shares.unknown if context.ranks > 1 and context.gpu.power_w is not None else 0.0
+    return shares.spin + undetermined
+
+
+def input_lost(context: Context) -> float:
+    """Return the share of GPU time that was lost to input or output.
+
+    Utilisation is an average over up to a second, so a GPU that is fed in dribbles reads busy at
+    less power, as if it spun; then the main thread tells, when it was blocked in what data come
+    from and not in a collective.
+    """
+    shares = context.gpu.shares
+    waits = context.role("main").waits
+    blocked = waits.share(*BLOCKED) if waits else 0.0
+    return max(shares.starved, min(shares.starved + shares.spin, blocked))
+
+
+def percent(
+    metric: str, share: float | None, threshold: float | None, words: str
+) -> Finding | None:
+    """Make a finding of a share; `words` say what of, the numbers are added."""
+    if share is None:
+        return None
+    value = share * 100
+    text = f"{words} {_short(value)} %"
+    if threshold is None:
+        return Finding(metric, value, "%", None, text)
+    limit = threshold * 100
+    side = "over" if share >= threshold else "under"
+    return Finding(metric, value, "%", limit, f"{text}, {side} {_short(limit)} %")
+
+
+def number(
+    metric: str, value: float | None, unit: str, threshold: float | None, words: str
+) -> Finding | None:
+    """Make a finding of a quantity; `words` say what of, the numbers are added."""
+    if value is None:
+        return None
+    text = f"{words} {_short(value)} {unit}".rstrip()
+    if threshold is None:
+        return Finding(metric, value, unit, None, text)
+    side = "over" if value >= threshold else "under"
+    return Finding(
+        metric, value, unit, threshold, f"{text}, {side} {_short(threshold)} {unit}".rstrip()
+    )
+
+
+def _short(value: float) -> str:
+    """Two significant digits below ten, whole numbers from there."""
+    if abs(value) >= 10:
+        return f"{value:.0f}"
+    return f"{value:.2g}" if value >= 0.01 else f"{value:.1g}"
