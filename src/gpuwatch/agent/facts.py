@@ -1,0 +1,60 @@
+"""Plain words about a node, told once in the greeting."""
+
+import os
+import sys
+from typing import Any, Dict, Optional
+
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.lines import after, cpus
+
+
+def facts(host: Host, version: Optional[str]) -> Dict[str, Any]:
+    """Return what the greeting tells; None where it could not be read.
+
+    Args:
+        host: whose.
+        version: of the viewer that sent this agent.
+    """
+    memory = after(_text(host, "/proc/meminfo"), b"MemTotal:")
+    total = (memory or b"").split()[:1]
+    uid = os.getuid()
+    return {
+        "hostname": _word(host, "/proc/sys/kernel/hostname"),
+        "kernel": _word(host, "/proc/sys/kernel/osrelease"),
+        "machine": os.uname().machine,
+        "python": "%d.%d.%d %s" % (sys.version_info[:3] + (sys.executable,)),
+        "user": _user(host, uid),
+        "uid": uid,
+        "cpus": cpus(after(_text(host, "/proc/self/status"), b"Cpus_allowed_list:") or b""),
+        "memory_bytes": int(total[0]) * 1024 if total and total[0].isdigit() else None,
+        "schema": catalogue.SCHEMA,
+        "interval_s": host.options.interval_s,
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "version": version,
+    }
+
+
+def boot_id(host: Host) -> str:
+    """Return the id of this boot, "" where the kernel does not tell it."""
+    return _word(host, "/proc/sys/kernel/random/boot_id") or ""
+
+
+def _text(host: Host, path: str) -> bytes:
+    try:
+        return host.read(path)
+    except OSError:
+        return b""
+
+
+def _word(host: Host, path: str) -> Optional[str]:
+    return _text(host, path).strip()[:64].decode("utf-8", "replace") or None
+
+
+def _user(host: Host, uid: int) -> Optional[str]:
+    """Return the user's name, from the local file only: a directory server may be what hangs."""
+    for line in _text(host, "/etc/passwd").split(b"\n"):
+        fields = line.split(b":")
+        if len(fields) > 2 and fields[2] == b"%d" % uid:
+            return fields[0][:64].decode("utf-8", "replace")
+    return None
