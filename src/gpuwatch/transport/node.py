@@ -41,8 +41,10 @@ class Node:
         python: the one interpreter to try; None: the usual places, then PATH.
         env: environment of the agent, beside what its login shell gives.
         ssh: how to log in; unused by the local transport.
-        match: regular expression for the processes that are the job; None: found by themselves.
+        match: part of the command line of the job's processes; None: they are found without.
         interfaces: network interfaces to count, with wildcards; empty: the physical ones.
+        line_rate_mbps: of interfaces, by name or wildcard, in Mb/s, where the kernel does
+            not know it.
         silence_s: the agent ends itself after so many seconds without a word from the viewer.
         transport: `asyncssh`, or `local` for this machine.
     """
@@ -56,5 +58,6 @@ class Node:
     ssh: Ssh = Ssh()
     match: str | None = None
     interfaces: tuple[str, ...] = ()
+    line_rate_mbps: Mapping[str, float] = field(default_factory=dict, hash=False)
     silence_s: float = 30.0
     transport: Literal["asyncssh", "local"] = "asyncssh"

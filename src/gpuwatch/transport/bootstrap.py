@@ -1,0 +1,192 @@
+"""Start the agent through whatever login shell a node has, past whatever its rc files print.
+
+The start command is one line that sh, bash, dash, csh, tcsh, fish and zsh read alike: one string
+in double quotes for /bin/sh, and in it nothing that any of them expands. The interpreter first
+prints a marker that the viewer chose, reversed, so that a shell which echoes the command cannot
+fake it; only then is the payload sent.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Callable, Mapping
+
+from gpuwatch.errors import InputError
+from gpuwatch.model.text import sanitize
+from gpuwatch.transport.link import LinkError, Pipe, Step
+from gpuwatch.transport.node import Node
+
+__all__ = [
+    "FLAGS",
+    "PROGRAM",
+    "agent_error",
+    "check_start",
+    "handshake",
+    "new_marker",
+    "start_command",
+]
+
+PROGRAM = (
+    "import sys;o=sys.stdout;o.write(sys.argv[1][::-1]);o.flush();"
+    "i=sys.stdin.buffer;exec(i.read(int(i.readline())))"
+)
+"""What `-c` gets: free of quotes, and of all that a shell expands inside double quotes."""
+FLAGS = ("-I", "-S", "-B")
+"""Isolated, without site packages, writing no bytecode."""
+INTERPRETERS = ("/usr/bin/python3", "/usr/libexec/platform-python")
+"""Tried in this order, then python3 on PATH: a distribution's own is local and never a wrapper."""
+GREETING_S = 20.0
+NOISE_LIMIT = 1 << 20
+"""Bytes that a shell may print before the marker."""
+GLIMPSE = 120
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_VALUE = re.compile(r"[A-Za-z0-9_./:,=@%+-]{0,1024}")
+_PATH = re.compile(r"(~?/)?[A-Za-z0-9_.+][A-Za-z0-9_./:,=@%+-]{0,1023}")
+
+
+def check_start(python: str | None, env: Mapping[str, str], where: str) -> None:
+    """Check what goes into the start command.
+
+    Args:
+        python: path or name of the interpreter.
+        env: environment of the agent.
+        where: told in front of the error (`job.yaml:7`, a node's name).
+
+    Raises:
+        InputError: a character that some login shell would not pass on unchanged.
+    """
+    if python is not None and not _PATH.fullmatch(python):
+        raise InputError(
+            f"{where}: python: {sanitize(python, GLIMPSE)!r} is not a plain path",
+            "allowed are letters, digits and _ . / : , = @ % + - (and ~/ in front)",
+        )
+    for name, value in env.items():
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"{where}: env: {sanitize(name, GLIMPSE)!r} is not a name",
+                "allowed are letters, digits and _, not a digit first",
+            )
+        if not _VALUE.fullmatch(value):
+            raise InputError(
+                f"{where}: env: {name}: {sanitize(value, GLIMPSE)!r} cannot be passed on",
+                "allowed are letters, digits and _ . / : , = @ % + -",
+            )
+
+
+def new_marker() -> str:
+    """Return a marker that no banner contains."""
+    return secrets.token_hex(16)
+
+
+def start_command(node: Node, marker: str) -> str:
+    """Return the line that a node's login shell runs.
+
+    Raises:
+        InputError: the node's interpreter or environment holds what a shell would change.
+    """
+    check_start(node.python, node.env, node.name)
+    variables = " ".join(f"{k}={v}" for k, v in {"LC_ALL": "C", **node.env}.items())
+    run = f"{' '.join(FLAGS)} -c '{PROGRAM}' {marker}"
+    if node.python:
+        tries = f"exec {node.python} {run}"
+    else:
+        tried = "".join(f"test -x {path} && exec {path} {run}; " for path in INTERPRETERS)
+        tries = f"{tried}exec python3 {run}"
+    return f'exec /bin/sh -c "export {variables}; {tries}"'
+
+
+async def handshake(
+    pipe: Pipe, node: Node, marker: str, message: bytes, reached: Callable[[Step], None]
+) -> bytes:
+    """Wait for the marker, then send the payload.
+
+    Args:
+        pipe: to the shell that runs the start command.
+        node: that it runs on.
+        marker: as given to `start_command`.
+        message: the payload.
+        reached: told `python` when the interpreter has answered.
+
+    Returns:
+        What came after the marker.
+
+    Raises:
+        LinkError: the interpreter did not answer, with the reason why.
+    """
+    answer = marker[::-1].encode("ascii")
+    heard = bytearray()
+    try:
+        async with asyncio.timeout(GREETING_S):
+            while (at := heard.find(answer)) < 0:
+                data = await pipe.read()
+                if not data:
+                    raise _ended(pipe, node, bytes(heard))
+                heard += data
+                if len(heard) > NOISE_LIMIT:
+                    raise _unanswered("the login shell printed over 1 MB", bytes(heard))
+    except TimeoutError:
+        raise _unanswered(f"no python started within {GREETING_S:.0f} s", bytes(heard)) from None
+    reached("python")
+    pipe.write(message)
+    return bytes(heard[at + len(answer) :])
+
+
+def _unanswered(what: str, heard: bytes) -> LinkError:
+    return LinkError(
+        what + _printed(heard),
+        "shell",
+        "its rc files must not start another shell or wait when there is no terminal",
+        heals=True,
+    )
+
+
+def _ended(pipe: Pipe, node: Node, heard: bytes) -> LinkError:
+    """Say why the start command ended before the interpreter answered."""
+    complaint = _last_line(pipe.errors)
+    if pipe.status is None:
+        return LinkError("the link broke while the login shell started", "shell", heals=True)
+    if pipe.status == 127:
+        tried = node.python or ", ".join(INTERPRETERS) + ", python3 on PATH"
+        return LinkError(
+            f"no python3: tried {tried}", "shell", "set python: for this node in the job file"
+        )
+    if "Unknown option: -I" in pipe.errors:
+        return LinkError(
+            f"{node.python} is Python 2; 3.6 or newer is needed",
+            "shell",
+            "set python: for this node in the job file",
+        )
+    if pipe.status == 126:
+        return LinkError(
+            f"python cannot be run: {complaint}",
+            "shell",
+            "set python: for this node in the job file",
+        )
+    said = f": {complaint}" if complaint else _printed(heard)
+    return LinkError(
+        f"the login shell ended with status {pipe.status} before python started{said}",
+        "shell",
+        "a login without a terminal must be able to run a command",
+    )
+
+
+def _printed(heard: bytes) -> str:
+    """Return a glimpse of what a shell printed."""
+    text = " ".join(heard[: 4 * GLIMPSE].decode("utf-8", "replace").split())
+    return f"; it printed: {sanitize(text, GLIMPSE)}" if text else ""
+
+
+def _last_line(errors: str) -> str:
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    return sanitize(lines[-1], 2 * GLIMPSE) if lines else ""
+
+
+def agent_error(pipe: Pipe) -> LinkError:
+    """Say why the interpreter ended after the payload was sent and before the agent greeted."""
+    complaint = _last_line(pipe.errors).removeprefix("gpuwatch: ")
+    if pipe.status is None:
+        return LinkError("the link broke while the agent started", "python", heals=True)
+    said = complaint or f"status {pipe.status}"
+    hint = "set python: for this node in the job file" if "older than 3.6" in said else ""
+    return LinkError(f"the agent did not start: {said}", "python", hint)

@@ -1,0 +1,190 @@
+"""One task a node: connect, start the agent, keep the stream alive, try again when it may heal."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Literal, Protocol
+
+from gpuwatch.errors import GpuwatchError
+from gpuwatch.model.text import sanitize
+from gpuwatch.transport.bootstrap import agent_error, handshake, new_marker
+from gpuwatch.transport.link import LinkError, Pipe, Step
+from gpuwatch.transport.node import Node
+
+__all__ = ["Listener", "Open", "State", "supervise"]
+
+HELLO_S = 20.0
+"""From the payload to the first frame of the agent."""
+LEAST_PATIENCE_S = 5.0
+PATIENCE_INTERVALS = 5
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+STEADY_S = 60.0
+"""A stream that lasted so long makes the next pause short again."""
+MAX_REASON = 400
+
+State = Literal["connecting", "streaming", "lost", "refused", "ended"]
+Open = Callable[[Node, str, Callable[[Step], None]], Awaitable[Pipe]]
+"""Opens a pipe to the start command on a node, given its marker; tells the steps."""
+
+
+class Listener(Protocol):
+    """Hears what becomes of one node's link. Must not block and must not raise."""
+
+    def opened(self) -> None:
+        """A new stream of bytes begins."""
+
+    def link(
+        self, state: State, step: Step, reason: str | None = None, hint: str | None = None
+    ) -> None:
+        """The link changed; fields as in `gpuwatch.model.event.Link`."""
+
+    def received(self, data: bytes) -> Step | None:
+        """Take bytes of the stream; return what whole frames among them show, None if none is."""
+
+    def beating(self, number: int) -> None:
+        """Heartbeat `number` is sent now."""
+
+
+async def supervise(
+    node: Node, open_pipe: Open, message: bytes, listener: Listener, interval_s: float
+) -> None:
+    """Keep one node streaming until cancelled, or until what is wrong does not heal by itself.
+
+    What breaks a link that has streamed before is always tried again: a node that restarts may
+    refuse logins or names for a while.
+
+    Args:
+        node: to watch.
+        open_pipe: the node's transport.
+        message: the payload.
+        listener: hears of it all.
+        interval_s: of the agent's frames.
+    """
+    loop = asyncio.get_running_loop()
+    failures = 0
+    streamed = False
+    reason: tuple[str | None, str | None] = None, None
+    while True:
+        link = _Link(node, listener, interval_s, reason)
+        error = await link.run(open_pipe, message)
+        streamed = streamed or link.streaming_since is not None
+        reason = sanitize(error.what, MAX_REASON), sanitize(error.hint, MAX_REASON) or None
+        if not (error.heals or streamed):
+            listener.link("refused", error.step, *reason)
+            return
+        steady = link.streaming_since is not None and (
+            loop.time() - link.streaming_since >= STEADY_S
+        )
+        failures = 1 if steady else failures + 1
+        listener.link("lost", error.step, *reason)
+        await asyncio.sleep(_pause_s(failures))
+
+
+def _pause_s(failures: int) -> float:
+    """Return how long to wait: full jitter, so that a thousand nodes do not come back at once."""
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16))
+    return random.uniform(0, longest)  # noqa: S311 - no secret
+
+
+class _Link:
+    """One attempt, from connecting to the end of its stream."""
+
+    def __init__(
+        self,
+        node: Node,
+        listener: Listener,
+        interval_s: float,
+        reason: tuple[str | None, str | None],
+    ) -> None:
+        self.node = node
+        self.listener = listener
+        self.interval_s = interval_s
+        self.step: Step = "resolve"
+        self.streaming_since: float | None = None
+        self._reason = reason
+
+    async def run(self, open_pipe: Open, message: bytes) -> LinkError:
+        """Connect and stream; return what ended it."""
+        self.listener.link("connecting", "resolve", *self._reason)
+        marker = new_marker()
+        pipe: Pipe | None = None
+        try:
+            pipe = await open_pipe(self.node, marker, self._reached)
+            rest = await handshake(pipe, self.node, marker, message, self._reached)
+            self.listener.opened()
+            return await self._stream(pipe, rest)
+        except LinkError as error:
+            return error
+        except OSError as error:
+            return LinkError(f"the link broke: {error}", self.step, heals=True)
+        except GpuwatchError as error:
+            return LinkError(error.what, self.step, error.hint)
+        except Exception as error:  # noqa: BLE001 - one node's fault is never another's
+            return LinkError(f"internal error: {error!r}", self.step, "report it", heals=True)
+        finally:
+            if pipe is not None:
+                await pipe.close()
+
+    def _reached(self, step: Step) -> None:
+        self.step = step
+        self.listener.link("connecting", step, *self._reason)
+
+    async def _stream(self, pipe: Pipe, data: bytes) -> LinkError:
+        """Pass on the stream until it ends or falls silent; beat as soon as the agent greets."""
+        loop = asyncio.get_running_loop()
+        patience_s = max(LEAST_PATIENCE_S, PATIENCE_INTERVALS * self.interval_s)
+        heart: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(HELLO_S) as limit:
+                while True:
+                    shown = self.listener.received(data) if data else None
+                    if shown is not None:
+                        heart = heart or asyncio.create_task(self._beat(pipe))
+                        self._show(shown)
+                        limit.reschedule(loop.time() + patience_s)
+                    data = await pipe.read()
+                    if not data:
+                        return self._ended(pipe)
+        except TimeoutError:
+            if self.streaming_since is None:
+                return LinkError(
+                    f"no word from the agent in {HELLO_S:.0f} s", self.step, heals=True
+                )
+            return LinkError(f"no word for {patience_s:.0f} s", "streaming", heals=True)
+        finally:
+            if heart:
+                heart.cancel()
+                with suppress(asyncio.CancelledError):
+                    await heart
+
+    def _show(self, step: Step) -> None:
+        if step == "streaming":
+            if self.streaming_since is None:
+                self.streaming_since = asyncio.get_running_loop().time()
+                self.step = step
+                self.listener.link("streaming", step)
+        elif self.streaming_since is None:
+            self._reached(step)
+
+    def _ended(self, pipe: Pipe) -> LinkError:
+        if self.step == "python":
+            return agent_error(pipe)
+        if pipe.status is None:
+            return LinkError("the connection closed", self.step, heals=True)
+        how = f"signal {-pipe.status}" if pipe.status < 0 else f"status {pipe.status}"
+        last = pipe.errors.strip().splitlines()[-1:]
+        said = f": {sanitize(last[0])}" if last else ""
+        return LinkError(f"the agent ended with {how}{said}", self.step, heals=True)
+
+    async def _beat(self, pipe: Pipe) -> None:
+        """Send heartbeats until the pipe breaks; reading notices that, too."""
+        every_s = min(self.interval_s, self.node.silence_s / 3)
+        number = 0
+        with suppress(OSError):
+            while True:
+                number += 1
+                self.listener.beating(number)
+                pipe.write(b"beat %d\n" % number)
+                await asyncio.sleep(every_s)
