@@ -1,0 +1,336 @@
+"""Reading a recording: lazily, part by part, whatever state it is in.
+
+A part is a segment and the log that it was sealed from; where the manifest has the segment, the
+segment is read, else the log. Nothing is written and no lock is kept, so read-only mounts and
+recordings that are still growing open alike. What is damaged or gone becomes a `Gap`.
+"""
+
+import bisect
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from gpuwatch.errors import RecordingError
+from gpuwatch.model.event import AnyEvent
+from gpuwatch.model.verdict import JobVerdict
+from gpuwatch.recording import manifest, segment, session, tables, wal
+from gpuwatch.recording.manifest import Entry, Extent, Gap
+from gpuwatch.recording.record import JudgeState, Layout, Record, Shown
+from gpuwatch.recording.recorder import is_live
+
+__all__ = ["Chunk", "Recording", "open_recording"]
+
+MAX_LOG = 256 << 20
+"""Bytes of a log that are read; no log of ours grows so large."""
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """One part: its events in order, and the verdicts and judge states that go with them."""
+
+    events: tuple[AnyEvent, ...]
+    shown: tuple[Shown, ...]
+    judge_states: tuple[JudgeState, ...]
+
+
+_EMPTY = Chunk((), (), ())
+
+
+def open_recording(directory: Path) -> "Recording":
+    """Open a recording.
+
+    Raises:
+        RecordingError: when it is not one, is of a newer format, or holds nothing yet.
+    """
+    facts = session.load(directory)
+    try:
+        recording = Recording(directory, facts)
+    except OSError as error:
+        raise RecordingError(f"{directory}: cannot be read: {error.strerror}") from None
+    if recording.empty:
+        raise RecordingError(f"{directory}: holds nothing: it ended before the first event")
+    return recording
+
+
+class Recording:
+    """A recording as it was when it was opened, and what its open log has got since.
+
+    Attributes:
+        directory: where it lies.
+        session: what it is of.
+    """
+
+    def __init__(self, directory: Path, facts: session.Session) -> None:
+        self.directory = directory
+        self.session = facts
+        self._layout = Layout(facts.rows())
+        self._gaps: dict[tuple[int, str], Gap] = {}
+        # Logs first: one that is sealed meanwhile has its line in the manifest before it goes.
+        logs = self._logs()
+        self._entries, damaged = manifest.read(directory)
+        self._parts = sorted(self._entries.keys() | logs)
+        if damaged:
+            self._mark(0, Gap(None, None, f"{damaged} lines of the manifest are damaged"))
+        self._mark_missing()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to read at all."""
+        return not self._entries and not self._gaps and not any(self._log(p) for p in self._parts)
+
+    @property
+    def live(self) -> bool:
+        """Whether it is still being written."""
+        return is_live(self.directory)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What could not be read, as far as it has been read; in order."""
+        return tuple(self._gaps[key] for key in sorted(self._gaps))
+
+    def chunks(self, after_event_no: int = -1) -> Iterator[Chunk]:
+        """Yield the parts that have events after one, each read when it is asked for.
+
+        Events are in order and come once, also where a log and a segment both have them.
+        """
+        last = after_event_no
+        for part in self._parts:
+            entry = self._entries.get(part)
+            if entry and entry.extent and entry.extent.last_event_no <= last:
+                continue
+            chunk = self._chunk(part, last)
+            if chunk.events:
+                last = chunk.events[-1].event_no
+            if chunk != _EMPTY:
+                yield chunk
+
+    def events(self, after_event_no: int = -1) -> Iterator[AnyEvent]:
+        """Yield the events after one, in order."""
+        for chunk in self.chunks(after_event_no):
+            yield from chunk.events
+
+    def shown(self, after_event_no: int = -1) -> Iterator[tuple[int, JobVerdict]]:
+        """Yield the verdicts as they were shown, with the event_no of their ticks."""
+        for chunk in self.chunks(after_event_no):
+            for shown in chunk.shown:
+                yield shown.event_no, shown.verdict
+
+    def judge_states(self) -> Iterator[JudgeState]:
+        """Yield all judge states, in order."""
+        for part in self._parts:
+            yield from self._judge_states(part)
+
+    def judge_state_before(self, event_no: int) -> JudgeState | None:
+        """Return the last judge state that was taken at or before an event."""
+        for part in reversed(self._parts):
+            entry = self._entries.get(part)
+            if entry and (not entry.judge_states or entry.judge_states[0] > event_no):
+                continue
+            found = [s for s in self._judge_states(part) if s.event_no <= event_no]
+            if found:
+                return found[-1]
+        return None
+
+    def event_no_at(self, wall_us: int) -> int:
+        """Return the number of the first event that came at or after a time.
+
+        Past the end it is the last event's number.
+        """
+        last = -1
+        for part in self._parts:
+            reach = self._extent(part)
+            if reach is None:
+                continue
+            last = reach.last_event_no
+            if reach.to_us >= wall_us:
+                break
+        else:
+            return last
+        events = self._chunk(part, -1).events
+        place = bisect.bisect_left(events, wall_us, key=lambda event: event.wall_us)
+        return events[place].event_no if place < len(events) else last
+
+    def span(self) -> tuple[int, int]:
+        """Return the first and the last wall-clock time, in microseconds.
+
+        Raises:
+            RecordingError: when no event can be read.
+        """
+        reaches = [reach for part in self._parts if (reach := self._extent(part))]
+        if not reaches:
+            raise RecordingError(f"{self.directory}: no event in it can be read")
+        return min(r.from_us for r in reaches), max(r.to_us for r in reaches)
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """Return one table of the whole recording, raw, with today's columns.
+
+        Raises:
+            RecordingError: when there is no such table.
+        """
+        if name not in tables.tables():
+            known = ", ".join(tables.tables())
+            raise RecordingError(f"no table {name!r} in a recording", f"there are {known}")
+        schema = tables.schema(name)
+        found = [pl.LazyFrame(schema=schema)]
+        for part in self._parts:
+            source = self._source(part)
+            if not isinstance(source, Entry):
+                frame = tables.frames(source).get(name)
+                found += [] if frame is None else [frame.lazy()]
+            elif self._has(source, name):
+                found.append(
+                    pl.scan_parquet(
+                        segment.path(self.directory, part, name),
+                        schema=schema,
+                        missing_columns="insert",
+                        extra_columns="ignore",
+                    )
+                )
+        return pl.concat(found)
+
+    def _logs(self) -> set[int]:
+        try:
+            names = [path.name for path in (self.directory / "wal").iterdir()]
+        except FileNotFoundError:
+            return set()
+        return {found for name in names if (found := wal.number(name)) is not None}
+
+    def _mark(self, part: int, gap: Gap) -> None:
+        self._gaps[part, gap.reason] = gap
+
+    def _mark_missing(self) -> None:
+        """Mark what lies between the parts that are there; parts are numbered from 1."""
+        before = 0
+        for part in self._parts:
+            if part > before + 1:
+                self._mark(before + 1, self._missing(before, part))
+            before = part
+
+    def _missing(self, before: int, after: int) -> Gap:
+        left, right = self._entries.get(before), self._entries.get(after)
+        what = f"segment {before + 1}"
+        if after > before + 2:
+            what = f"segments {before + 1} to {after - 1}"
+        return Gap(
+            left.extent.to_us if left and left.extent else None,
+            right.extent.from_us if right and right.extent else None,
+            f"{what}: missing",
+        )
+
+    def _source(self, part: int) -> Entry | list[Record]:
+        """Return a part's entry, or the records of its log where that is not sealed yet."""
+        records = [] if part in self._entries else self._log(part)
+        return self._entries.get(part, records)
+
+    def _chunk(self, part: int, after_event_no: int) -> Chunk:
+        source = self._source(part)
+        records = self._segment(source) if isinstance(source, Entry) else source
+        return _chunk_of(records, after_event_no)
+
+    def _segment(self, entry: Entry) -> list[Record]:
+        """Read a segment's records; a table that is damaged is marked, the others are read."""
+        for gap in entry.gaps:
+            self._mark(entry.segment, gap)
+        laid = {
+            name: frame
+            for name in tables.tables()
+            if name != "verdict" and (frame := self._table(entry, name)) is not None
+        }
+        records: list[Record] = []
+        try:
+            records += tables.events(laid)
+            records += tables.shown(laid["shown"]) if "shown" in laid else ()
+            records += tables.judge_states(laid["judge_state"]) if "judge_state" in laid else ()
+        except segment.READ_ERRORS as error:
+            self._mark_table(entry, "", error)
+        return records
+
+    def _has(self, entry: Entry, name: str) -> bool:
+        """Tell whether a segment has a table that is not damaged; damage is marked."""
+        expected = entry.tables.get(name)
+        if expected is None:
+            return False
+        try:
+            segment.content(self.directory, entry.segment, name, expected)
+        except segment.READ_ERRORS as error:
+            self._mark_table(entry, name, error)
+            return False
+        return True
+
+    def _table(self, entry: Entry, name: str) -> pl.DataFrame | None:
+        """Return a table of a segment; None when it has no rows or is damaged, which is marked."""
+        expected = entry.tables.get(name)
+        if expected is None:
+            return None
+        try:
+            return segment.load(self.directory, entry.segment, name, expected)
+        except segment.READ_ERRORS as error:
+            self._mark_table(entry, name, error)
+            return None
+
+    def _mark_table(self, entry: Entry, name: str, error: BaseException) -> None:
+        reason = error.strerror if isinstance(error, OSError) else str(error).split("\n", 1)[0]
+        what = f"segment {entry.segment}" + (f", table {name}" if name else "")
+        self._mark(entry.segment, Gap.over(entry.extent, f"{what}: {reason}"))
+
+    def _log(self, part: int) -> list[Record]:
+        """Read a log. When it was sealed meanwhile, take note of its segment instead."""
+        try:
+            with wal.path(self.directory, part).open("rb") as file:
+                content = file.read(MAX_LOG)
+        except FileNotFoundError:
+            entry = manifest.read(self.directory)[0].get(part)
+            if entry is not None:
+                self._entries[part] = entry
+            else:
+                self._mark(part, Gap(None, None, f"log {part}: missing"))
+            return []
+        except OSError as error:
+            self._mark(part, Gap(None, None, f"log {part}: {error.strerror}"))
+            return []
+        found = list(wal.read(content, self._layout))
+        self._mark_damage(part, found)
+        return [record for record in found if not isinstance(record, wal.Damage)]
+
+    def _mark_damage(self, part: int, found: list[Record | wal.Damage]) -> None:
+        before: int | None = None
+        for place, record in enumerate(found):
+            if isinstance(record, wal.Damage):
+                following = next(
+                    (r for r in found[place + 1 :] if not isinstance(r, wal.Damage)), None
+                )
+                after = None if following is None else following.wall_us
+                if not (record.torn and part == self._parts[-1] and self.live):
+                    self._mark(part, Gap(before, after, f"log {part}: {record.reason}"))
+            else:
+                before = record.wall_us
+
+    def _extent(self, part: int) -> Extent | None:
+        source = self._source(part)
+        return source.extent if isinstance(source, Entry) else manifest.extent(source)
+
+    def _judge_states(self, part: int) -> list[JudgeState]:
+        source = self._source(part)
+        if not isinstance(source, Entry):
+            return [record for record in source if isinstance(record, JudgeState)]
+        frame = self._table(source, "judge_state")
+        try:
+            return [] if frame is None else tables.judge_states(frame)
+        except segment.READ_ERRORS as error:
+            self._mark_table(source, "judge_state", error)
+            return []
+
+
+def _chunk_of(records: list[Record], after_event_no: int) -> Chunk:
+    events: list[AnyEvent] = []
+    last = after_event_no
+    for record in records:
+        if not isinstance(record, Shown | JudgeState) and record.event_no > last:
+            last = record.event_no
+            events.append(record)
+    return Chunk(
+        tuple(events),
+        tuple(r for r in records if isinstance(r, Shown) and r.event_no > after_event_no),
+        tuple(r for r in records if isinstance(r, JudgeState) and r.event_no > after_event_no),
+    )

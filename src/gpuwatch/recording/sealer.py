@@ -1,0 +1,76 @@
+"""The thread that turns closed logs into segments, one after the other."""
+
+import logging
+import queue
+import threading
+from pathlib import Path
+
+from gpuwatch.agent import catalogue
+from gpuwatch.recording import wal
+from gpuwatch.recording.record import Layout
+
+__all__ = ["Sealer"]
+
+RETRY_S = 5.0
+"""Seconds until a disk that refused a segment is tried again."""
+_log = logging.getLogger(__name__)
+
+
+class Sealer:
+    """Seals logs in the order in which they are given.
+
+    Attributes:
+        bytes: of the logs that wait and of the segments.
+        segments: sealed so far.
+        reason: why the last attempt failed, in words; None while all is well.
+    """
+
+    def __init__(self, directory: Path, manifest: wal.Log) -> None:
+        self.bytes = 0
+        self.segments = 0
+        self.reason: str | None = None
+        self._directory = directory
+        self._manifest = manifest
+        self._layout = Layout(catalogue.ROWS)
+        self._logs: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sealer", daemon=True)
+        self._thread.start()
+
+    def seal(self, log: int, size: int) -> None:
+        """Take a closed log of so many bytes; returns at once."""
+        self.bytes += size
+        self._logs.put((log, size))
+
+    def close(self, timeout_s: float) -> None:
+        """Seal what waits, trying each once more, and end. Logs that stay are still readable."""
+        self._ending.set()
+        self._logs.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (item := self._logs.get()) is not None:
+            log, size = item
+            while not self._attempt(log, size) and not self._ending.wait(RETRY_S):
+                pass
+        self._manifest.close()
+
+    def _attempt(self, log: int, size: int) -> bool:
+        """Seal one log; False when another attempt may help."""
+        # polars takes 0.3 s to load: here it holds up neither the first paint nor the engine.
+        from gpuwatch.recording import segment
+
+        try:
+            entry = segment.seal(self._directory, log, self._layout, self._manifest)
+        except OSError as error:
+            self.reason = error.strerror or str(error)
+            return False
+        except segment.READ_ERRORS as error:
+            # The log stays, and reads as well as a segment does.
+            self.reason = f"log {log} could not be sealed: {error}"
+            _log.warning(self.reason)
+            return True
+        self.bytes += sum(table.bytes for table in entry.tables.values()) - size
+        self.segments += 1
+        self.reason = None
+        return True
