@@ -111,7 +111,7 @@ class Reader(object):
         self._drain(now)
         self._forget_util(now)
         self._care(now)
-        if self._absent:
+        if self._absent and not (self.child or self.dying):
             raise Absent(self._absent)
         if not (self.child and self._full_at > self._began and self._fresh(self._full_at, now)):
             self.host.board.gpu_pids = {}
