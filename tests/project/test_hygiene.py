@@ -14,7 +14,7 @@ HEAVY = {"textual", "rich", "polars", "asyncssh", "asyncio"}
 
 # For each room: which of the heavy packages its import may bring along.
 MAY_BRING = {
-    "cli": set(),
+    "cli": HEAVY - {"textual", "rich"},
     "errors": set(),
     "agent": set(),
     "model": set(),
@@ -64,6 +64,10 @@ def test_every_room_is_listed() -> None:
 def test_a_room_brings_along_only_what_it_may(room: str) -> None:
     code = "\n".join(f"import {name}" for name in modules_of(room))
     assert loaded_by(code) & HEAVY <= MAY_BRING[room]
+
+
+def test_the_command_line_loads_nothing_heavy_before_it_knows_the_command() -> None:
+    assert not loaded_by("import gpuwatch.cli") & HEAVY
 
 
 def test_the_agent_needs_nothing_but_the_standard_library_and_itself() -> None:

@@ -105,9 +105,10 @@ def test_where_the_trail_leads(
 
 
 def test_a_row_ends_when_state_cause_or_culprits_change() -> None:
-    states: list[tuple[State, str | None]] = (
-        [("COMPUTE", None)] * 3 + [("STORAGE", "read")] * 2 + [("STORAGE", "metadata")] * 2
-    )
+    compute: tuple[State, str | None] = ("COMPUTE", None)
+    read: tuple[State, str | None] = ("STORAGE", "read")
+    metadata: tuple[State, str | None] = ("STORAGE", "metadata")
+    states = [*[compute] * 3, *[read] * 2, *[metadata] * 2]
     ticks = [
         (tick(s), judged(told("gpu001", state, cause))) for s, (state, cause) in enumerate(states)
     ]

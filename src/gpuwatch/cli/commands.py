@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
                 _RECORDING,
                 _JSON,
                 Argument("--rejudge", "judge anew instead of telling what was shown", _SWITCH),
-                Argument("--from", "begin at an ISO time, or +10m after the start, -10m before the end", {"metavar": "TIME", "dest": "begin"}),
+                Argument("--from", "begin at an ISO time, or 10 minutes after the start (+10m) or before the end (--from=-10m)", {"metavar": "TIME", "dest": "begin"}),
                 Argument("--to", "end there, likewise", {"metavar": "TIME", "dest": "end"}),
             ),
             "gpuwatch.cli.report:report",

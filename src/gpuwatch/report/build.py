@@ -36,8 +36,8 @@ def build(
     Args:
         subject: whose report it is.
         judged: every tick of the stretch with its verdict, in order.
-        events: the events of the same stretch, in order.
-        damage: parts of a recording that cannot be read.
+        events: the events of the same stretch, in order; taken when all of `judged` is.
+        damage: parts of a recording that cannot be read; taken last.
 
     Raises:
         InputError: there is no tick, so nothing was judged.

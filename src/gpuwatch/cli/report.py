@@ -1,0 +1,167 @@
+"""`gpuwatch report`: a recording as text or JSON, as it was shown or judged anew."""
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+import gpuwatch.recording
+from gpuwatch import __version__
+from gpuwatch.engine.run import run
+from gpuwatch.errors import InputError
+from gpuwatch.job.types import Cost
+from gpuwatch.model.cluster import Cluster
+from gpuwatch.model.event import AnyEvent, Sample, Tick
+from gpuwatch.model.verdict import JobVerdict
+from gpuwatch.model.view import View
+from gpuwatch.recording import Session
+from gpuwatch.recording.reader import Recording
+from gpuwatch.report.build import Subject, build
+from gpuwatch.report.text import text
+from gpuwatch.report.timeline import Clock
+from gpuwatch.report.types import Gap
+from gpuwatch.tui.when import moment
+from gpuwatch.verdict.judge import Judge
+from gpuwatch.verdict.thresholds import ROWS, Thresholds
+
+__all__ = ["report"]
+
+
+def report(given: Namespace) -> int:
+    """Print what a recording tells."""
+    recording = gpuwatch.recording.open(given.recording)
+    facts = recording.session
+    read = _Reading(recording, *_range(recording, given.begin, given.end))
+    subject = Subject(
+        job=facts.job,
+        interval_s=facts.interval_s,
+        clock=Clock(facts.started_wall_us, facts.started_mono_us),
+        cost=_cost(facts),
+    )
+    judged = read.judged_anew() if given.rejudge else read.as_shown()
+    found = build(subject, judged, read.events(), read.damage())
+    sys.stdout.write(msgspec.json.encode(found).decode() + "\n" if given.json else text(found))
+    return 0
+
+
+class _Reading:
+    """A range of a recording, read once: verdicts first, and what else came on the way."""
+
+    def __init__(self, recording: Recording, begin_us: int, end_us: int) -> None:
+        self._recording = recording
+        self._range = range(begin_us, end_us)
+        self._others: list[AnyEvent] = []
+
+    def as_shown(self) -> Iterator[tuple[Tick, JobVerdict]]:
+        """Yield the ticks with the verdicts that were shown."""
+        for chunk in self._recording.chunks():
+            shown = {entry.event_no: entry.verdict for entry in chunk.shown}
+            for event in self._inside(chunk.events):
+                if isinstance(event, Tick) and event.event_no in shown:
+                    yield event, shown[event.event_no]
+
+    def judged_anew(self) -> list[tuple[Tick, JobVerdict]]:
+        """Return the ticks with the verdicts that this version gives."""
+        facts = self._recording.session
+        judge = Judge(_thresholds(facts))
+        kept = _Kept(self._range)
+        cluster = Cluster(facts.nodes, facts.interval_s)
+
+        async def feed() -> AsyncIterator[AnyEvent]:
+            for event in self._recording.events():
+                list(self._inside([event]))
+                yield event
+
+        asyncio.run(run(feed(), cluster, judge, [kept]))
+        return kept.judged_ticks
+
+    def events(self) -> Iterator[AnyEvent]:
+        """Yield what else came, once the verdicts have been read."""
+        yield from self._others
+
+    def damage(self) -> Iterator[Gap]:
+        """Yield what could not be read, once all else has been."""
+        for gap in self._recording.gaps:
+            begin = self._range.start if gap.from_us is None else gap.from_us
+            end = self._range.stop if gap.to_us is None else gap.to_us
+            yield Gap(node=None, begin=_utc(begin), end=_utc(end), reason=gap.reason)
+
+    def _inside(self, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+        for event in events:
+            if event.wall_us in self._range:
+                if not isinstance(event, Sample | Tick):
+                    self._others.append(event)
+                yield event
+
+
+class _Kept:
+    """A sink that keeps the verdicts of a range."""
+
+    def __init__(self, kept: range) -> None:
+        self._range = kept
+        self.judged_ticks: list[tuple[Tick, JobVerdict]] = []
+
+    def event(self, event: AnyEvent) -> None:
+        """Take nothing of it."""
+
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002
+        """Keep it, if it is of the range."""
+        if tick.wall_us in self._range:
+            self.judged_ticks.append((tick, verdict))
+
+
+def _thresholds(facts: Session) -> Thresholds:
+    """Return the thresholds that a recording was judged with; tell on stderr what differs now."""
+    known = {
+        name: float(value)
+        for name, value in facts.thresholds.items()
+        if isinstance(value, int | float)
+        and name in ROWS
+        and ROWS[name].low <= value <= ROWS[name].high
+    }
+    changed = []
+    if facts.version != __version__:
+        changed.append(f"recorded by gpuwatch {facts.version}, judged by {__version__}")
+    if unknown := sorted(facts.thresholds.keys() - known.keys()):
+        changed.append(f"thresholds not known now: {', '.join(unknown)}")
+    if new := sorted(ROWS.keys() - known.keys()):
+        changed.append(f"thresholds not known then: {', '.join(new)}")
+    for line in changed:
+        print(f"gpuwatch: verdicts may differ: {line!a:.300}", file=sys.stderr)  # noqa: T201
+    return Thresholds(**known)
+
+
+def _cost(facts: Session) -> Cost | None:
+    try:
+        return msgspec.convert(facts.job_file.get("cost"), Cost | None)
+    except msgspec.ValidationError:
+        return None
+
+
+def _range(recording: Recording, begin: str | None, end: str | None) -> tuple[int, int]:
+    first_us, last_us = recording.span()
+    begin_us = first_us if begin is None else _instant("--from", begin, first_us, last_us)
+    end_us = last_us + 1 if end is None else _instant("--to", end, first_us, last_us)
+    if begin_us >= end_us:
+        raise InputError("--from is not before --to")
+    return begin_us, end_us
+
+
+def _instant(option: str, given: str, first_us: int, last_us: int) -> int:
+    found = moment(given, first_us, last_us)
+    if found is None:
+        raise InputError(
+            f"{option}: {given!r} is no time", "2026-01-31T18:00, 18:00, +10m, or --from=-10m"
+        )
+    return found
+
+
+def _utc(wall_us: int) -> datetime:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    try:
+        return epoch + timedelta(microseconds=wall_us)
+    except OverflowError:
+        return epoch

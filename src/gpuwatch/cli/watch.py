@@ -1,0 +1,173 @@
+"""What every command that watches live nodes shares: feed, judge, recorder, who was reached."""
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import platformdirs
+
+from gpuwatch import __version__
+from gpuwatch.cli.jobs import described, nodes_of
+from gpuwatch.engine.run import Sink, run
+from gpuwatch.errors import UnreachableError
+from gpuwatch.feed.live import Live
+from gpuwatch.job.types import Job
+from gpuwatch.model.cluster import Cluster
+from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
+from gpuwatch.model.verdict import JobVerdict
+from gpuwatch.model.view import View
+from gpuwatch.recording import Recorder, Session, create
+from gpuwatch.verdict.judge import Judge
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["Attendance", "Watch", "folder_of", "until_done"]
+
+SOME_UNREACHABLE = 4
+
+
+class Attendance:
+    """A sink that knows which nodes ever sent a sample, and why the others did not."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._came: set[str] = set()
+        self._reasons: dict[str, str] = dict.fromkeys(names, "no answer yet")
+        self._given_up: set[str] = set()
+        self.size = len(self._reasons)
+
+    def event(self, event: AnyEvent) -> None:
+        """Take one event."""
+        if isinstance(event, Sample):
+            self._came.add(event.node)
+        elif isinstance(event, Link):
+            if event.reason is not None:
+                hint = f" ({event.hint})" if event.hint else ""
+                self._reasons[event.node] = f"{event.step}: {event.reason}{hint}"
+            if event.state == "refused":
+                self._given_up.add(event.node)
+
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002
+        """Take nothing of it."""
+
+    @property
+    def came(self) -> int:
+        """How many nodes have sent a sample."""
+        return len(self._came)
+
+    @property
+    def settled(self) -> bool:
+        """Whether each node has sent a sample, or will not."""
+        return self._came | self._given_up >= self._reasons.keys()
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no node has ever come, and none will."""
+        return self.settled and not self._came
+
+    def exit_code(self) -> int:
+        """Return the exit code that follows from who was reached, telling who was not.
+
+        Raises:
+            UnreachableError: no node at all.
+        """
+        absent = {name: why for name, why in self._reasons.items() if name not in self._came}
+        told = "; ".join(f"{name}: {why}" for name, why in list(absent.items())[:3])
+        more = f"; and {len(absent) - 3} more" if len(absent) > 3 else ""
+        if absent and not self._came:
+            raise UnreachableError(f"no node could be reached: {told}{more}")
+        if absent:
+            line = (
+                f"gpuwatch: {len(absent)} of {self.size} nodes could not be reached: {told}{more}"
+            )
+            print("".join(c if c.isprintable() else "?" for c in line), file=sys.stderr)  # noqa: T201
+            return SOME_UNREACHABLE
+        return 0
+
+
+class Watch:
+    """One job, watched: made inside the event loop."""
+
+    def __init__(self, job: Job, folder: Path | None) -> None:
+        """Take a job, and where it is recorded; None: nowhere."""
+        self.job = job
+        self.names = tuple(node.name for node in job.nodes)
+        self.judge = Judge(Thresholds(**job.thresholds))
+        self.attendance = Attendance(self.names)
+        self.feed = Live(nodes_of(job), job.interval_s)
+        self.recorder: Recorder | None = None
+        self._folder = folder
+
+    def start(self, wall_us: int, mono_us: int) -> tuple[Sink, ...]:
+        """Begin the recording, if there is to be one; return who takes events."""
+        if self._folder is None:
+            return (self.attendance,)
+        facts = Session(
+            job=self.job.name,
+            nodes=self.names,
+            interval_s=self.job.interval_s,
+            started_wall_us=wall_us,
+            started_mono_us=mono_us,
+            version=__version__,
+            thresholds=dict(Thresholds(**self.job.thresholds).as_dict()),
+            job_file=described(self.job),
+        )
+        self.recorder = create(self._folder, facts, state=self.judge.state)
+        return (self.recorder, self.attendance)
+
+    def engine(self, sinks: Sequence[Sink]) -> "asyncio.Task[None]":
+        """Start the engine; it ends when `close` was called and all is taken."""
+        cluster = Cluster(self.names, self.job.interval_s)
+        return asyncio.create_task(run(self.feed, cluster, self.judge, sinks))
+
+    async def close(self, engine: "asyncio.Task[None]") -> None:
+        """End links, take what still waits, seal the recording."""
+        await self.feed.close()
+        try:
+            await engine
+        finally:
+            if self.recorder is not None:
+                await asyncio.to_thread(self.recorder.close)
+
+
+def folder_of(job: Job, now: datetime | None = None) -> Path:
+    """Return a new recording's place: in the job file's folder, else the user's state folder."""
+    base = job.record.dir or platformdirs.user_state_path("gpuwatch")
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", job.name).strip(".-")[:80] or "job"
+    return base / name / f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+
+@contextmanager
+def _stopped_by_signals(stop: asyncio.Event) -> Iterator[list[int]]:
+    """Let SIGINT and SIGTERM set `stop`, and yield the list of those that came."""
+    loop, came = asyncio.get_running_loop(), list[int]()
+
+    def take(number: int) -> None:
+        came.append(number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, take, number)
+    try:
+        yield came
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def until_done(
+    engine: "asyncio.Task[None]", stop: asyncio.Event, seconds: float | None
+) -> bool:
+    """Wait until `stop` is set, a signal comes, the time is over, or the engine fails.
+
+    Returns:
+        Whether a signal ended it.
+    """
+    with _stopped_by_signals(stop) as came:
+        waiting = asyncio.create_task(stop.wait())
+        await asyncio.wait({engine, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+    return bool(came)
