@@ -1,0 +1,55 @@
+"""The lines that belong to the screen itself: transport bar, footer, mode, too small."""
+
+from collections.abc import Sequence
+
+from gpuwatch.tui.commands import Command
+from gpuwatch.tui.paint.numbers import clock, duration
+from gpuwatch.tui.paint.spans import Line, Span, clip, pad, width
+from gpuwatch.tui.scene import Scene
+
+__all__ = ["footer", "too_small", "transport"]
+
+
+def footer(commands: Sequence[Command], cells: int) -> Line:
+    """Return the keys that the footer shows."""
+    spans: list[Span] = [(" ", "text")]
+    for command in commands:
+        entry: Line = ((command.shown, "key"), (f" {command.name}  ", "dim"))
+        if width([*spans, *entry]) > cells:
+            break
+        spans.extend(entry)
+    return pad(spans, cells)
+
+
+def transport(
+    scene: Scene, span: tuple[int, int], speed: float, *, paused: bool, cells: int
+) -> Line:
+    """Return where the replay is between start and end of the recording."""
+    now, wall = scene.view.now_us, scene.view.wall_us
+    start, end = span
+    state = "paused" if paused else f"{speed:g}x"
+    left: Line = (
+        (" ‖ " if paused else " ▶ ", "strong"),
+        (f"{state:<7}", "strong"),
+        (clock(wall - (now - start)) + " ", "dim"),
+    )
+    right: Line = (
+        (f" {clock(wall + (end - now))}", "dim"),
+        (f"  {duration(now - start)} of {duration(end - start)} ", "text"),
+    )
+    room = max(5, cells - width(left) - width(right) - 2)
+    share = 0.0 if end <= start else min(1.0, max(0.0, (now - start) / (end - start)))
+    at = round(share * (room - 1))
+    track: Line = (
+        ("├" + "─" * at, "strip"),
+        ("●", "strong"),
+        ("─" * (room - 1 - at) + "┤", "faint"),
+    )
+    return clip((*left, *track, *right), cells)
+
+
+def too_small(cells: int, lines: int, least: tuple[int, int]) -> Line:
+    """Return what is said when there is no room for anything."""
+    return clip(
+        ((f"too small: {cells}x{lines}, {least[0]}x{least[1]} is the least", "strong"),), cells
+    )

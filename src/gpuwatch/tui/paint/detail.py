@@ -1,0 +1,172 @@
+"""One node in full: ranks, their waits, and every metric that the catalogue declares.
+
+Nothing here names a metric of the catalogue but those of thread waits: a row that a source
+declares appears by itself, under its own name, in its own unit.
+"""
+
+import importlib
+from collections.abc import Mapping
+
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.metric import COUNTER, Labels, Metric
+from gpuwatch.model.verdict import Verdict
+from gpuwatch.model.view import NodeView, Window
+from gpuwatch.tui.paint.facts import WINDOW_S
+from gpuwatch.tui.paint.numbers import MISSING, percent, quantity
+from gpuwatch.tui.paint.pane import pane
+from gpuwatch.tui.paint.spans import Line, Span, fit, safe
+from gpuwatch.tui.paint.words import WAITS, role_of, state_words
+from gpuwatch.tui.scene import Scene
+
+__all__ = ["detail"]
+
+NAME = 26
+VALUE = 13
+PANE = 8
+
+
+def detail(scene: Scene, node: NodeView, cells: int) -> list[Line]:
+    """Return all that is known of one node."""
+    lines = pane(scene, node, cells, PANE + len(scene.facts(node).gpus), chosen=False)
+    lines += _ranks(scene.ranks(node.name), node)
+    lines += _facts(node)
+    sources = _sources()
+    for scope in catalogue.SCOPES:
+        if scope not in {"absence", "thread_wait"}:
+            lines += _scope(node, scope, sources, cells)
+    lines += _absences(node)
+    return lines
+
+
+def _sources() -> Mapping[tuple[str, str], str]:
+    """Return which source declares each row."""
+    return {
+        (row.scope, row.name): name
+        for name in catalogue.SOURCES
+        for row in importlib.import_module(f"gpuwatch.agent.sources.{name}").ROWS
+    }
+
+
+def _ranks(verdicts: tuple[Verdict, ...], node: NodeView) -> list[Line]:
+    window = node.window(WINDOW_S)
+    if not verdicts and window is None:
+        return []
+    lines: list[Line] = [
+        (),
+        _heading("ranks", f"what their threads were found in, last {WINDOW_S:.0f} s"),
+    ]
+    told = {v.rank: v for v in verdicts}
+    shares = _wait_shares(window) if window is not None else {}
+    for rank, role in sorted(shares):
+        verdict = told.get(rank)
+        words = ("", "dim") if verdict is None else (state_words(verdict), role_of(verdict.state))
+        label = f"  rank {safe(rank)} {safe(role)}"
+        spans: list[Span] = [(fit(label, NAME), "text"), (fit(words[0], 20), words[1])]
+        for family, share in shares[rank, role][:5]:
+            spans += [(f" {WAITS.get(family, safe(family))} ", "dim"), (percent(share), "text")]
+        lines.append(tuple(spans))
+    for rank_name in sorted(k for k in told.keys() - {r for r, _ in shares} if k is not None):
+        verdict = told[rank_name]
+        lines.append(
+            (
+                (fit(f"  rank {safe(rank_name)}", NAME), "text"),
+                (state_words(verdict), role_of(verdict.state)),
+            )
+        )
+    return lines if len(lines) > 2 else []
+
+
+def _wait_shares(window: Window) -> dict[tuple[str, str], list[tuple[str, float]]]:
+    counts: dict[tuple[str, str], dict[str, float]] = {}
+    for labels in window.entities("thread_wait"):
+        seen = window.growth("thread_wait", labels, "wait_samples")
+        if seen:
+            families = counts.setdefault((str(labels[1]), str(labels[2])), {})
+            families[str(labels[3])] = families.get(str(labels[3]), 0) + seen
+    return {
+        key: sorted(((f, n / sum(fs.values())) for f, n in fs.items()), key=lambda pair: -pair[1])
+        for key, fs in counts.items()
+    }
+
+
+def _facts(node: NodeView) -> list[Line]:
+    if node.hello is None:
+        return []
+    told = [f"{safe(k)} {safe(str(v))}" for k, v in node.hello.facts.items() if v is not None]
+    return [(), _heading("node", " · ".join(told))]
+
+
+def _scope(
+    node: NodeView, scope: str, sources: Mapping[tuple[str, str], str], cells: int
+) -> list[Line]:
+    rows = catalogue.VALUES[scope]
+    sample = node.sample
+    entities = [r.labels for r in sample.rows(scope)] if sample is not None else []
+    if not rows:
+        return []
+    if not entities:
+        source = sources.get((scope, rows[0].name), "")
+        reason = node.absence(source)
+        return [(), _heading(scope, f"{MISSING}  {safe(reason)}" if reason else "none")]
+    if scope == "node":
+        return [(), _heading(scope, ""), *(_metric(node, m, sources) for m in rows)]
+    lines: list[Line] = []
+    each = max(1, (cells - NAME - 2) // (VALUE + 1))
+    for start in range(0, len(entities), each):
+        lines += _block(node, scope, entities[start : start + each])
+    return lines
+
+
+def _metric(node: NodeView, row: Metric, sources: Mapping[tuple[str, str], str]) -> Line:
+    value = _value(node, row, ())
+    note = row.meaning
+    if value is None:
+        reason = node.absence(f"{sources.get((row.scope, row.name), '')}.{row.name}")
+        note = safe(reason) if reason else note
+    text = quantity(row, value)
+    return (
+        (fit(f"  {row.name}", NAME + 4), "text"),
+        (f"{text:>{VALUE}}", "old" if value is None else "strong"),
+        (f"  {note}", "dim"),
+    )
+
+
+def _block(node: NodeView, scope: str, entities: list[Labels]) -> list[Line]:
+    """Return a table of entities side by side: their labels, then a line a metric."""
+    lines: list[Line] = [(), _heading(scope, "")]
+    for i, label in enumerate(catalogue.LABELS[scope]):
+        cells = [
+            (f" {fit(safe(str(e[i])), VALUE)}", "strong" if i == 0 else "dim") for e in entities
+        ]
+        lines.append(((fit(f"  {label.name}", NAME), "dim"), *cells))
+    for row in catalogue.VALUES[scope]:
+        values = [_value(node, row, labels) for labels in entities]
+        spans = [
+            (f" {fit(quantity(row, v), VALUE)}", "old" if v is None else "text") for v in values
+        ]
+        lines.append(((fit(f"  {row.name}", NAME), "text"), *spans))
+    return lines
+
+
+def _value(node: NodeView, row: Metric, labels: Labels) -> float | None:
+    window = node.window(WINDOW_S)
+    if row.kind == COUNTER:
+        return None if window is None else window.rate(row.scope, labels, row.name)
+    sample = node.sample
+    if sample is None:
+        return None
+    place = catalogue.INDEX[row.scope][row.name]
+    return next((r.values[place] for r in sample.rows(row.scope) if r.labels == labels), None)
+
+
+def _absences(node: NodeView) -> list[Line]:
+    missing = list(node.absences())
+    if not missing:
+        return []
+    lines: list[Line] = [(), _heading("not readable", "")]
+    lines += [((fit(f"  {safe(s)}", NAME + 4), "old"), (f" {safe(r)}", "text")) for s, r in missing]
+    return lines
+
+
+def _heading(name: str, note: str) -> Line:
+    return ((f" {name}  ", "title"), (note, "dim"))

@@ -1,0 +1,233 @@
+"""A node's pane: its verdict on the border, its GPUs, and what they could wait on inside."""
+
+from gpuwatch.model.view import NodeView
+from gpuwatch.tui.paint.facts import Facts, Gpu
+from gpuwatch.tui.paint.numbers import (
+    MISSING,
+    bits,
+    duration,
+    gib,
+    milliseconds,
+    number,
+    percent,
+    scaled,
+)
+from gpuwatch.tui.paint.spans import Line, Span, clip, ends, fit, pad, safe, width, wrap
+from gpuwatch.tui.paint.strip import activity, strip_cells
+from gpuwatch.tui.paint.words import GPU_ROLES, WAITS, computing, role_of, state_words
+from gpuwatch.tui.scene import Scene
+
+__all__ = ["SHORT", "age", "gpu_letters", "net", "pane", "status", "trouble", "waits"]
+
+SHORT = 8
+"""Lines of a pane without a line for each GPU."""
+LABEL = 6
+
+
+def pane(scene: Scene, node: NodeView, cells: int, height: int, *, chosen: bool) -> list[Line]:
+    """Return one node's pane in exactly `height` lines of `cells` cells."""
+    inside = cells - 4
+    words, role = status(scene, node)
+    body = _body(scene, node, inside, height - 2)
+    edge = role if node.name in scene.blamed or trouble(node) else "faint"
+    edge = "cursor" if chosen else edge
+    top = _border("╭", "╮", _name(node, chosen=chosen), ((f" {words} ", role),), cells, edge)
+    bottom = _border("╰", "╯", _age(node, scene.facts(node)), (), cells, edge)
+    left: Span = ("│ ", edge)
+    right: Span = (" │", edge)
+    blank: Line = ((" " * inside, "text"),)
+    rows = [*body, *[blank] * (height - 2 - len(body))]
+    return [top, *[(left, *pad(row, inside), right) for row in rows[: height - 2]], bottom]
+
+
+def status(scene: Scene, node: NodeView) -> tuple[str, str]:
+    """Return a node's state in words, and its role."""
+    if trouble(node):
+        link = node.link
+        return (f"NO DATA {safe(link.state)}" if link is not None else "NO DATA", "bad")
+    verdict = scene.by_node.get(node.name)
+    if verdict is None:
+        return "UNKNOWN", "unknown"
+    return state_words(verdict), role_of(verdict.state)
+
+
+def trouble(node: NodeView) -> bool:
+    """Tell whether nothing fresh comes from a node."""
+    return node.stale or node.link is None or node.link.state in {"lost", "refused", "ended"}
+
+
+def age(node: NodeView) -> tuple[str, str]:
+    """Return how old a node's numbers are, and the role to say it in."""
+    if node.age_us is None:
+        return MISSING, "old"
+    text = "<1 s" if node.age_us < 1_000_000 else duration(node.age_us)
+    return text, "bad" if node.stale else "warn" if node.late else "dim"
+
+
+def gpu_letters(gpus: tuple[Gpu, ...], gap: str = " ") -> Line:
+    """Return one letter a GPU."""
+    spans: list[Span] = []
+    for gpu in gpus:
+        if spans:
+            spans.append((gap, "text"))
+        spans.append((gpu.letter, GPU_ROLES[gpu.letter]))
+    return tuple(spans)
+
+
+def waits(found: Facts) -> Line:
+    """Return what most threads of each role wait in."""
+    spans: list[Span] = []
+    for wait in found.waits:
+        gap = "  " if spans else ""
+        words = WAITS.get(wait.family, safe(wait.family))
+        spans += [(f"{gap}{safe(wait.role)} ", "dim"), (f"{words} {percent(wait.share)}", "text")]
+    return tuple(spans)
+
+
+def net(found: Facts) -> Line:
+    """Return the busiest interface's flow beside its line rate; without that, bytes alone."""
+    nic = found.nic
+    if nic is None:
+        return ((MISSING, "old"),)
+    down, up = (bits(v, nic.line_bps) for v in (nic.down, nic.up))
+    if nic.line_bps is None:
+        return ((f"↓ {down} ↑ {up}", "text"), (" of unknown line", "dim"))
+    line = scaled(nic.line_bps, "b/s")
+    return ((f"↓ {down} ↑ {up} Gb/s", "text"), (f" of {line}", "dim"))
+
+
+def _border(left: str, right: str, start: Line, end: Line, cells: int, role: str) -> Line:
+    start = clip(start, cells - 4)
+    end = clip(end, max(0, cells - 4 - width(start) - 1))
+    fill = cells - 4 - width(start) - width(end)
+    return ((left + "─", role), *start, ("─" * fill, role), *end, ("─" + right, role))
+
+
+def _name(node: NodeView, *, chosen: bool) -> Line:
+    name = safe(node.name)
+    return ((f"▸{name} ", "cursor"),) if chosen else ((f" {name} ", "strong"),)
+
+
+def _age(node: NodeView, found: Facts) -> Line:
+    text, role = age(node)
+    spans: list[Span] = [(f" {text} ago " if node.age_us is not None else " never seen ", role)]
+    if found.agent is not None:
+        spans.append((f"· agent {percent(found.agent, 1)} of a core ", "dim"))
+    return tuple(spans)
+
+
+def _body(scene: Scene, node: NodeView, cells: int, rows: int) -> list[Line]:
+    if not trouble(node):
+        return _numbers(scene, node, cells, rows)
+    told = _link(node, cells)
+    if not node.points:
+        return told
+    old = [tuple((text, "old") for text, _ in row) for row in _numbers(scene, node, cells, rows)]
+    return [*told, *old]
+
+
+def _link(node: NodeView, cells: int) -> list[Line]:
+    """Return which step was reached, why it went no further, and the one thing to do."""
+    link = node.link
+    if link is None:
+        return [(("waits for its turn to connect", "dim"),)]
+    if link.state == "streaming":
+        return [(("link up, but no samples", "bad"),)]
+    lines: list[Line] = [((f"{safe(link.state)} ", "bad"), (f"at step {safe(link.step)}", "dim"))]
+    lines += [((row, "strong"),) for row in wrap(safe(link.reason or "no reason given"), cells, 2)]
+    if link.hint:
+        lines += [((row, "key"),) for row in wrap(f"→ {safe(link.hint)}", cells, 2)]
+    return lines
+
+
+def _numbers(scene: Scene, node: NodeView, cells: int, rows: int) -> list[Line]:
+    found = scene.facts(node)
+    lines = [
+        _gpus(scene, node, found, cells),
+        _strip(scene, node, cells),
+        _row("wait", waits(found) or ((_why(node, "threads") or MISSING, "old"),)),
+        _net_row(node, found, cells),
+        _row("disk", _disk(node, found)),
+        _row("cpu", _cpu(node, found)),
+    ]
+    if rows >= len(lines) + len(found.gpus):
+        lines += [_card(gpu, cells) for gpu in found.gpus]
+    return lines
+
+
+def _row(label: str, line: Line) -> Line:
+    return ((fit(label, LABEL), "dim"), *line)
+
+
+def _why(node: NodeView, source: str) -> str | None:
+    reason = node.absence(source)
+    return None if reason is None else f"{MISSING}  {safe(reason)}"
+
+
+def _gpus(scene: Scene, node: NodeView, found: Facts, cells: int) -> Line:
+    if not found.gpus:
+        return _row("GPU", ((_why(node, "nvml") or f"{MISSING}  no GPU listed", "old"),))
+    act = computing(scene.by_node.get(node.name))
+    right: list[Span] = [("compute ", "dim"), (fit(f"{percent(act):>5}", 5), "strong")]
+    if found.power_w is not None:
+        limit = "" if found.limit_w is None else f"/{found.limit_w:.0f}"
+        right.append((f"  {found.power_w:.0f}{limit} W", "text"))
+    letters = gpu_letters(found.gpus, " " if len(found.gpus) <= 8 else "")
+    return ends(_row("GPU", letters), right, cells)
+
+
+def _strip(scene: Scene, node: NodeView, cells: int) -> Line:
+    scale = " 0-100 %, 5 min"
+    wide = strip_cells(cells - LABEL - len(scale))
+    shares = scene.history.activity(node.name, scene.view.now_us, wide)
+    return _row("", (*activity(shares), (scale, "faint")))
+
+
+def _net_row(node: NodeView, found: Facts, cells: int) -> Line:
+    if found.nic is None:
+        return _row("net", ((_why(node, "nic") or MISSING, "old"),))
+    lost = found.loss is not None and found.loss >= 0.001
+    loss: Line = (("loss ", "dim"), (percent(found.loss, 2), "warn" if lost else "text"))
+    row = _row("net", ((f"{safe(found.nic.name, 12)} ", "dim"), *net(found)))
+    if width(row) + width(loss) + 2 > cells:
+        row = _row("net", net(found))
+    return ends(row, loss, cells)
+
+
+def _disk(node: NodeView, found: Facts) -> Line:
+    disk = found.disk
+    if disk is None:
+        return ((_why(node, "disk") or MISSING, "old"),)
+    speed = scaled(disk.bytes_s, "B/s")
+    wait = "quiet" if disk.await_ms is None else milliseconds(disk.await_ms)
+    busy = percent(disk.busy)
+    return (
+        (f"{safe(disk.name, 12)} ", "dim"),
+        (f"{wait}  {speed}", "text"),
+        (f"  busy {busy}", "dim"),
+    )
+
+
+def _cpu(node: NodeView, found: Facts) -> Line:
+    if found.cpu is None:
+        return ((_why(node, "cpu") or MISSING, "old"),)
+    queue = f" {safe(found.queue, 24)}" if found.queue and (found.kworker or 0) >= 0.005 else ""
+    return (
+        (f"{percent(found.cpu)}", "text"),
+        ("  iowait ", "dim"),
+        (percent(found.iowait), "text"),
+        ("  kworkers ", "dim"),
+        (f"{percent(found.kworker)}{queue}", "text"),
+    )
+
+
+def _card(gpu: Gpu, cells: int) -> Line:
+    power = MISSING if gpu.power_w is None else f"{gpu.power_w:.0f} W"
+    heat = MISSING if gpu.temperature_c is None else f"{number(gpu.temperature_c)} °C"
+    line: Line = (
+        (f"{gpu.index:>5} ", "dim"),
+        (f"{gpu.letter}  ", GPU_ROLES[gpu.letter]),
+        ("util ", "dim"),
+        (f"{percent(gpu.util):>5}  {power:>6}  {heat:>6}  {gib(gpu.memory_bytes):>8}", "text"),
+    )
+    return clip(line, cells)

@@ -1,0 +1,80 @@
+"""How the screen is cut: panes while they fit, else lines; what is below them gets the rest."""
+
+from dataclasses import dataclass
+
+from gpuwatch.tui.paint.pane import SHORT
+
+__all__ = ["MIN_HEIGHT", "MIN_WIDTH", "Plan", "plan"]
+
+MIN_WIDTH = 40
+MIN_HEIGHT = 10
+"""Below this, the screen only says that it is too small."""
+
+FEW = 12
+"""More nodes than this are lines, whatever the room."""
+PANE_CELLS = 40
+"""Narrowest pane that still says everything."""
+GOOD_CELLS = 56
+"""Width of a pane that reads well."""
+LANES = 3
+"""Fewest lines of the timeline: its scale and two lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Heights of the regions, from top to bottom, in lines.
+
+    Attributes:
+        answer: of the answer, below the header line.
+        columns: of panes; 0: one line a node.
+        pane: height of a pane.
+        grid: lines that nodes take.
+        explained: of the chosen node's pane below the lines; 0: none.
+        lanes: of the timeline; 0: none.
+    """
+
+    answer: int
+    columns: int
+    pane: int
+    grid: int
+    explained: int
+    lanes: int
+
+
+def plan(nodes: int, gpus: int, cells: int, lines: int, bar: int) -> Plan:
+    """Cut the screen.
+
+    Args:
+        nodes: how many.
+        gpus: of the node that has most.
+        cells: width of the screen.
+        lines: height of the screen.
+        bar: lines of the transport bar.
+    """
+    answer = 5 if lines >= 32 else 4 if lines >= 20 else 2
+    body = lines - answer - 2 - bar
+    if nodes <= FEW:
+        for pane in (SHORT + gpus, SHORT):
+            columns = _columns(max(1, nodes), pane, cells, body)
+            if columns:
+                grid = -(-nodes // columns) * pane
+                return Plan(answer, columns, pane, grid, 0, _lanes(nodes, body - grid))
+    body -= 1  # the heading
+    explained = SHORT if body >= SHORT + 4 else 0
+    grid = min(nodes, body - explained)
+    return Plan(answer, 0, 1, grid, explained, _lanes(nodes, body - explained - grid))
+
+
+def _columns(nodes: int, pane: int, cells: int, body: int) -> int:
+    """Return in how many columns panes of this height fit, 0 if in none; wide ones first."""
+    first = max(1, min(nodes, cells // GOOD_CELLS))
+    for columns in range(first, max(first, cells // PANE_CELLS) + 1):
+        rows = -(-nodes // columns)
+        if rows * pane <= body:
+            return -(-nodes // rows)
+    return 0
+
+
+def _lanes(nodes: int, room: int) -> int:
+    wanted = min(nodes + 3, room)
+    return wanted if wanted >= LANES else 0

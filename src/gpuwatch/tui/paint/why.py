@@ -1,0 +1,115 @@
+"""Why: the verdicts as chains of facts, for, against, missing, and what else it could be."""
+
+from gpuwatch.model.verdict import Finding, Verdict
+from gpuwatch.tui.paint.numbers import MISSING, clock, duration, number, percent
+from gpuwatch.tui.paint.spans import Line, Span, fit, safe, wrap
+from gpuwatch.tui.paint.words import culprits, role_of, state_words
+from gpuwatch.tui.scene import Scene
+
+__all__ = ["why"]
+
+LABEL = 10
+
+
+def why(scene: Scene, cells: int) -> list[Line]:
+    """Return the job's verdict explained, then each blamed node's, then the rest in one line."""
+    lines = _verdict(scene, scene.verdict.job, "job", cells)
+    told = [v for v in scene.verdict.nodes if v.node in scene.blamed]
+    rest = [v for v in scene.verdict.nodes if v.node not in scene.blamed]
+    for verdict in told:
+        lines += [(), *_verdict(scene, verdict, safe(verdict.node or "?"), cells)]
+    for verdict in rest:
+        lines += [(), *_verdict(scene, verdict, safe(verdict.node or "?"), cells)]
+    return lines
+
+
+def _verdict(scene: Scene, verdict: Verdict, name: str, cells: int) -> list[Line]:
+    role = role_of(verdict.state)
+    lines: list[Line] = [
+        (
+            (f" {name}  ", "strong"),
+            (f" {state_words(verdict)} ", f"chip-{role}"),
+            *_when(scene, verdict),
+        )
+    ]
+    lines += [
+        (("   ", "text"), (row, "text")) for row in wrap(safe(verdict.text), cells - 4, 3) if row
+    ]
+    blamed = culprits(verdict.culprits)
+    if blamed:
+        lines.append(_labelled("culprits", ((", ".join(blamed), "strong"),)))
+    if verdict.waiting:
+        lines.append(_labelled("waiting", ((" ".join(safe(n) for n in verdict.waiting), "text"),)))
+    lines += _findings("for", verdict.support, cells)
+    lines += _findings("against", verdict.against, cells)
+    for i, missing in enumerate(verdict.missing):
+        label = "missing" if i == 0 else ""
+        lines.append(
+            _labelled(label, ((safe(missing.signal), "old"), (f"  {safe(missing.reason)}", "dim")))
+        )
+    for i, other in enumerate(verdict.candidates):
+        words = f"{other.state} {safe(other.cause or '')}".rstrip()
+        label = "or" if i == 0 else ""
+        lines.append(
+            _labelled(label, ((words, role_of(other.state)), (f"  {other.confidence:.2f}", "dim")))
+        )
+    if verdict.shares is not None:
+        lines.append(_labelled("shares", _shares(verdict)))
+    return lines
+
+
+def _when(scene: Scene, verdict: Verdict) -> Line:
+    now = scene.view.now_us
+    since = clock(scene.view.wall_us - (now - verdict.episode_us))
+    if verdict.confirmed_us is not None:
+        sure = f"confirmed {duration(now - verdict.confirmed_us)} ago"
+    elif verdict.suspected_us is not None:
+        sure = f"suspected {duration(now - verdict.suspected_us)} ago"
+    else:
+        sure = "not yet suspected"
+    return ((f"  since {since} · {sure} · confidence {verdict.confidence:.2f}", "dim"),)
+
+
+def _findings(label: str, findings: tuple[Finding, ...], cells: int) -> list[Line]:
+    lines: list[Line] = []
+    room = max(10, cells - LABEL - 4 - 30)
+    for i, finding in enumerate(findings):
+        value = MISSING if finding.value is None else _measure(finding.value, finding.unit)
+        limit = (
+            ""
+            if finding.threshold is None
+            else f"limit {_measure(finding.threshold, finding.unit)}"
+        )
+        spans: list[Span] = [
+            (fit(safe(finding.text or finding.metric), room), "text"),
+            (f" {value:>13} ", "strong"),
+            (f" {limit}", "dim"),
+        ]
+        lines.append(_labelled(label if i == 0 else "", tuple(spans)))
+    return lines
+
+
+def _measure(value: float, unit: str) -> str:
+    if unit in {"share", "1"} and 0 <= value <= 1:
+        return percent(value, 0 if value >= 0.01 or value == 0 else 2)
+    return f"{number(value)} {safe(unit)}".rstrip() if unit not in {"share", "1"} else number(value)
+
+
+def _shares(verdict: Verdict) -> Line:
+    shares = verdict.shares
+    if shares is None:
+        return ()
+    parts = (
+        ("compute", shares.compute, "compute"), ("spin", shares.spin, "peer"),
+        ("starved", shares.starved, "warn"), ("idle", shares.idle, "idle"),
+        ("not told", shares.unknown, "unknown"),
+    )  # fmt: skip
+    spans: list[Span] = [
+        (f"{name} {percent(share)}  ", role) for name, share, role in parts if share >= 0.005
+    ]
+    spans.append((f"levels: {shares.levels}", "dim"))
+    return tuple(spans)
+
+
+def _labelled(label: str, line: Line) -> Line:
+    return (("   ", "text"), (fit(label, LABEL), "dim"), *line)

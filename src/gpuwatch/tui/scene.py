@@ -1,0 +1,64 @@
+"""A scene: all that one paint of any screen needs, immutable but for the history behind it."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpuwatch.model.verdict import JobVerdict, Verdict
+from gpuwatch.model.view import NodeView, View
+from gpuwatch.tui.history import History
+from gpuwatch.tui.paint.facts import Facts, facts
+
+__all__ = ["Incident", "Scene"]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that happened: a link, a fault, a marker, a verdict that changed."""
+
+    wall_us: int
+    node: str | None
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The job at one tick, as it is drawn.
+
+    Attributes:
+        title: name of the job.
+        view: of this tick.
+        verdict: of this tick.
+        history: of activity and letters; read up to this tick only.
+        started_us: first tick that was seen.
+        incidents: the last ones, newest first.
+    """
+
+    title: str
+    view: View
+    verdict: JobVerdict
+    history: History
+    started_us: int
+    incidents: tuple[Incident, ...] = ()
+    _facts: dict[str, Facts] = field(default_factory=dict)
+
+    @cached_property
+    def by_node(self) -> dict[str, Verdict]:
+        """Verdicts of nodes by name."""
+        return {v.node: v for v in self.verdict.nodes if v.node is not None}
+
+    @cached_property
+    def blamed(self) -> frozenset[str]:
+        """Names of the nodes that the job's verdict blames."""
+        return frozenset(n for c in self.verdict.job.culprits for n in c.nodes)
+
+    def ranks(self, name: str) -> tuple[Verdict, ...]:
+        """Return the verdicts of one node's ranks."""
+        return tuple(v for v in self.verdict.ranks if v.node == name)
+
+    def facts(self, node: NodeView) -> Facts:
+        """Return a node's numbers, worked out once."""
+        known = self._facts.get(node.name)
+        if known is None:
+            known = self._facts[node.name] = facts(node, self.ranks(node.name))
+        return known

@@ -1,0 +1,152 @@
+"""What all pages share: the answer on top, a body that scrolls, the keys at the bottom."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from textual.app import ComposeResult
+from textual.geometry import Size
+from textual.screen import Screen
+
+from gpuwatch.tui.commands import Command
+from gpuwatch.tui.paint.answer import answer, header
+from gpuwatch.tui.paint.bar import footer, too_small, transport
+from gpuwatch.tui.paint.plan import MIN_HEIGHT, MIN_WIDTH, Plan, plan
+from gpuwatch.tui.paint.spans import Line
+from gpuwatch.tui.scene import Scene
+from gpuwatch.tui.session import Session
+from gpuwatch.tui.theme import Palette
+from gpuwatch.tui.widgets.canvas import Canvas
+
+__all__ = ["Page", "Stage"]
+
+
+class Stage(Protocol):
+    """What a page asks of the app."""
+
+    session: Session
+    scene: Scene | None
+
+    @property
+    def palette(self) -> Palette:
+        """What roles look like now."""
+
+    @property
+    def commands(self) -> list[Command]:
+        """The commands that there are."""
+
+    @property
+    def size(self) -> Size:
+        """Size of the terminal."""
+
+    def mode(self) -> Line:
+        """Return what the screen itself does."""
+
+    def choose(self, node: str) -> None:
+        """Put the cursor on a node."""
+
+    def chosen_node(self) -> str | None:
+        """Return the name of the node that the cursor is on."""
+
+
+class Page(Screen[None]):
+    """A page whose body is lines; subclasses say which."""
+
+    DEFAULT_CSS = """
+    Page { layout: vertical; background: $background; }
+    Page > #body { height: 1fr; }
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self.stage = stage
+        self.top = Canvas(id="top", classes="still")
+        self.body = Canvas(id="body")
+        self.below = Canvas(id="below", classes="still")
+        self.bar = Canvas(id="bar", classes="still")
+        self.foot = Canvas(id="foot", classes="still")
+
+    def compose(self) -> ComposeResult:
+        """Yield the regions, from top to bottom."""
+        yield from (self.top, self.body, self.below, self.bar, self.foot)
+
+    def on_mount(self) -> None:
+        """Paint at once: what is known may be only the job's name."""
+        self.repaint()
+
+    def on_screen_resume(self) -> None:
+        """Paint what changed while another page was on top."""
+        self.repaint()
+
+    def on_resize(self) -> None:
+        """Cut the screen anew."""
+        self.repaint()
+
+    def lines(self, scene: Scene, cells: int) -> Sequence[Line]:
+        """Return the body."""
+        raise NotImplementedError
+
+    def repaint(self) -> None:
+        """Paint every region from the scene that the app shows now."""
+        cells, lines = self.stage.size
+        small = cells < MIN_WIDTH or lines < MIN_HEIGHT
+        for canvas in (self.body, self.foot):
+            canvas.display = not small
+        self.bar.display = not small and self.stage.session.transport is not None
+        if small:
+            self.below.display = False
+            self._put(self.top, [too_small(cells, lines, (MIN_WIDTH, MIN_HEIGHT))], lines)
+            return
+        cut = self.cut(cells, lines)
+        self._put(self.top, self._top(cut, cells), None)
+        self._put(self.foot, [footer([c for c in self.stage.commands if c.foot], cells)], None)
+        scene = self.stage.scene
+        if scene is None:
+            self.below.display = False
+            self.body.show(
+                self.stage.palette, 1, lambda _: ((" waits for the first samples", "dim"),)
+            )
+            return
+        self._put_bar(scene, cells)
+        self.paint_body(scene, cut, cells)
+
+    def cut(self, cells: int, lines: int) -> Plan:
+        """Return how high each region is."""
+        scene = self.stage.scene
+        counts = [] if scene is None else [len(scene.facts(n).gpus) for n in scene.view.nodes]
+        bar = 0 if self.stage.session.transport is None else 1
+        nodes = len(counts) or len(self.stage.session.nodes)
+        return plan(nodes, max(counts, default=0), cells, lines, bar)
+
+    def paint_body(self, scene: Scene, cut: Plan, cells: int) -> None:
+        """Paint the regions between the answer and the keys."""
+        del cut
+        self.below.display = False
+        rows = self.lines(scene, cells - 1)
+        self.body.show(self.stage.palette, len(rows), lambda y: rows[y])
+
+    def heading(self, cut: Plan, cells: int) -> list[Line]:
+        """Return lines between the answer and the body, which do not scroll."""
+        del cut, cells
+        return []
+
+    def move(self, step: int) -> None:
+        """Scroll by so many lines."""
+        self.body.scroll_to(y=self.body.scroll_offset.y + step, animate=False)
+
+    def _top(self, cut: Plan, cells: int) -> list[Line]:
+        stage, scene = self.stage, self.stage.scene
+        rows = [header(scene, stage.session.title, stage.mode(), cells)]
+        if scene is not None:
+            rows += answer(scene, cells, cut.answer)
+        return [*rows, *self.heading(cut, cells)]
+
+    def _put_bar(self, scene: Scene, cells: int) -> None:
+        deck = self.stage.session.transport
+        if deck is not None:
+            line = transport(scene, deck.span, deck.speed, paused=deck.paused, cells=cells)
+            self._put(self.bar, [line], None)
+
+    def _put(self, canvas: Canvas, rows: Sequence[Line], height: int | None) -> None:
+        canvas.display = bool(rows)
+        canvas.styles.height = len(rows) if height is None else height
+        canvas.show(self.stage.palette, len(rows), lambda y: rows[y])
