@@ -101,8 +101,10 @@ class Reader(object):
 
 def _part_of(name: bytes, names: Tuple[bytes, ...]) -> bool:
     """Tell a partition by its name: `sda1` of `sda`, `nvme0n1p1` of `nvme0n1`."""
-    found = re.match(rb"(.*?[a-z])\d+\Z|(.*\d)p\d+\Z", name)
-    return bool(found) and (found.group(1) or found.group(2)) in names  # type: ignore[union-attr]
+    disk = name.rstrip(b"0123456789")
+    if disk != name and disk in names:
+        return True
+    return disk.endswith(b"p") and disk[-2:-1].isdigit() and disk[:-1] in names
 
 
 def _shown(counts: Dict[bytes, List[bytes]]) -> List[bytes]:

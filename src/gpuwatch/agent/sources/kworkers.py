@@ -114,7 +114,7 @@ class Reader(object):
         if self._look(thread):
             place = max(range(len(self._watched)), key=lambda i: self._watched[i].still)
             thread, self._watched[place] = self._watched[place], thread
-            thread.close()
+        thread.close()
         self._others.append(thread)
 
 
@@ -184,12 +184,18 @@ class Thread(object):
 
 
 def queue_of(comm: bytes) -> str:
-    """Return the work queue of a worker, or a kernel thread's name without its number."""
+    """Return the work queue of a worker, or a kernel thread's name without its number.
+
+    `ksoftirqd/3` is ksoftirqd, `kswapd0` is kswapd, `jbd2/sda1-8` is jbd2.
+    """
     worker = WORKER.match(comm)
     if worker:
         name = worker.group(1) or b"kworker"
     else:
-        name = comm.partition(b"/")[0].rstrip(b"0123456789").rstrip(b"_:") or comm
+        name, slash, _ = comm.partition(b"/")
+        if not slash:
+            name = comm.rstrip(b"0123456789").rstrip(b"_:")
+        name = name or comm
     return name.decode("utf-8", "replace")
 
 
