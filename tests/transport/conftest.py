@@ -1,0 +1,77 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwatch.feed.live import Live
+from gpuwatch.model.event import AnyEvent, Link, Sample
+from gpuwatch.transport.node import Node
+from sshd import Sshd
+
+DEADLINE_S = 25.0
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
+    """Start any number of sshd instances, which end with the test."""
+    numbers = count()
+    with ExitStack() as stack:
+        yield lambda **how: stack.enter_context(Sshd(tmp_path / f"sshd{next(numbers)}", **how))
+
+
+class Watch:
+    """Takes the events of a live feed until something is seen."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.events: list[AnyEvent] = []
+
+    async def until(self, wanted: Callable[[AnyEvent], bool]) -> AnyEvent:
+        """Return the next event that is wanted; fail at a deadline, telling what came instead."""
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                async for event in self.live:
+                    self.events.append(event)
+                    if wanted(event):
+                        return event
+        except TimeoutError:
+            pass
+        told = [e for e in self.events if not isinstance(e, Sample)][-20:]
+        pytest.fail("did not come; last events: " + "\n".join(map(str, told)))
+
+    async def sample(self, node: str, **wanted: Any) -> Sample:
+        """Return the next sample of a node with these fields."""
+        event = await self.until(lambda e: isinstance(e, Sample) and matches(e, node, wanted))
+        assert isinstance(event, Sample)
+        return event
+
+    async def link(self, node: str, *states: str) -> Link:
+        """Return the next change of a node's link to one of these states."""
+        event = await self.until(
+            lambda e: isinstance(e, Link) and e.node == node and e.state in states
+        )
+        assert isinstance(event, Link)
+        return event
+
+
+def matches(event: Sample, node: str, wanted: dict[str, Any]) -> bool:
+    return event.node == node and all(getattr(event, k) == v for k, v in wanted.items())
+
+
+@pytest.fixture
+def watching() -> Callable[..., Any]:
+    """Open a live feed on some nodes for as long as a block lasts."""
+
+    @asynccontextmanager
+    async def opened(*nodes: Node, interval_s: float = 0.2) -> AsyncIterator[Watch]:
+        live = Live(nodes, interval_s)
+        try:
+            yield Watch(live)
+        finally:
+            await live.close()
+
+    return opened

@@ -1,0 +1,93 @@
+"""The start command is read alike by every login shell, past whatever its rc files print."""
+
+import shutil
+import string
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from debian import needs
+from gpuwatch.errors import InputError
+from gpuwatch.transport.bootstrap import check_start, new_marker, start_command
+from gpuwatch.transport.node import Node
+from sshd import NEEDS_SSHD, Sshd
+
+SHELLS = [
+    pytest.param(shell, marks=needs(shell, package))
+    for shell, package in {
+        "sh": "dash", "bash": "bash", "dash": "dash", "zsh": "zsh", "csh": "tcsh", "tcsh": "tcsh",
+        "fish": "fish",
+    }.items()
+]  # fmt: skip
+ENV = {"LD_LIBRARY_PATH": "/opt/a:/opt/b", "X": "a,b=c@d%e+f-g"}
+SHOW = (
+    b"import os;o.write(os.environ['LC_ALL']+' '+os.environ['LD_LIBRARY_PATH']+' '+os.environ['X'])"
+)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("python", [None, "/usr/bin/python3", "python3"])
+def test_each_shell_runs_the_start_command(shell: str, python: str | None) -> None:
+    marker = new_marker()
+    command = start_command(Node("n", "h", python=python, env=ENV), marker)
+    done = subprocess.run(
+        [shell, "-c", command],
+        input=b"%d\n" % len(SHOW) + SHOW,
+        capture_output=True,
+        check=True,
+        timeout=20,
+    )
+    assert done.stdout.decode() == f"{marker[::-1]}C {ENV['LD_LIBRARY_PATH']} {ENV['X']}"
+    assert done.stderr == b""
+
+
+def test_the_start_command_has_nothing_that_a_shell_expands() -> None:
+    command = start_command(Node("n", "h", env=ENV), new_marker())
+    assert not set(command) & set("$!\\`\n#*?~{}|<")
+    assert command.count('"') == 2
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_what_a_shell_could_change_is_refused(name: str, value: str) -> None:
+    plain = set(string.ascii_letters + string.digits + "_./:,=@%+-")
+    if name.isidentifier() and name.isascii() and set(value) <= plain:
+        check_start(None, {name: value}, "job.yaml:7")
+    else:
+        with pytest.raises(InputError, match=r"job.yaml:7: env: .* allowed are letters, digits"):
+            check_start(None, {name: value}, "job.yaml:7")
+
+
+@pytest.mark.parametrize("python", ["a b", "-c", "", "$(x)", "x;y", "p\n", "/a/`b`", "~root/p"])
+def test_an_interpreter_that_a_shell_could_change_is_refused(python: str) -> None:
+    with pytest.raises(InputError, match=r"python: .* is not a plain path"):
+        check_start(python, {}, "job.yaml:7")
+
+
+NOISE = b"printf 'Welcome \\033[31mto \\033]0;title\\007 gpu\\351001\\n'\n"
+LATER = b"(while sleep 0.1; do printf 'still here\\n\\365gw1\\n'; done) &\n"
+RC: dict[str, Mapping[str, bytes]] = {
+    "bash": {".bashrc": NOISE + LATER},
+    "zsh": {".zshenv": NOISE + LATER},
+    "tcsh": {".cshrc": b"printf 'Welcome \\033[31m\\n'\nsh -c 'while sleep 0.1; do echo x; done' &\n"},
+    "fish": {".config/fish/config.fish": b"printf 'Welcome \\e[31m\\n'\nsh -c 'while sleep 0.1; do echo x; done' &\n"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [pytest.param(*p.values, marks=[*p.marks, *NEEDS_SSHD]) for p in SHELLS if p.values[0] in RC],
+)
+async def test_noise_before_and_in_the_middle_costs_only_itself(
+    shell: str, sshd: Callable[..., Sshd], watching: Any, tmp_path: Path
+) -> None:
+    banner = tmp_path / "banner"
+    banner.write_bytes(b"Acc\xe8s r\xe9serv\xe9 \x1b[2J\n")
+    server = sshd(shell=shutil.which(shell), files=RC[shell], options=[f"Banner {banner}"])
+    async with watching(server.node()) as watch:
+        for sequence in range(4):
+            await watch.sample("node", sequence=sequence)
