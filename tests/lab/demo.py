@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lab.namespaces import Node, cluster, inside, run
-from nvml.sim import build
+from nvml import sim
 
 LAB = "gwdemo"
 NAMES = ("gpu01", "gpu02")
@@ -51,6 +51,8 @@ def furnish(node: Node, library: Path) -> None:
         (data / f"{number:04}.z").write_bytes(zlib.compress(chosen.randbytes(1 << 16), 1))
     shutil.copytree(library, node.home / "lib")
     shutil.copy(TRAINER, node.home)
+    (node.home / "nvml").mkdir()
+    shutil.copy(sim.__file__, node.home / "nvml")
 
 
 def shape(node: Node, tbf: tuple[str, ...]) -> None:
@@ -89,7 +91,7 @@ def make(out: Path) -> None:
         folder = Path(name)
         library = folder / "lib"
         library.mkdir()
-        build(library)
+        sim.build(library)
         for node in nodes:
             furnish(node, library)
             shape(node, LINK)

@@ -2,8 +2,8 @@
 
 Its GPU is the simulated NVML (tests/nvml): a state file tells what the GPU is doing: idle while it
 waits for data, compute, spin while it waits for a peer in the collective, copy while bytes move.
-Standard library only. Started with RANK, LOCAL_RANK, WORLD_SIZE and MASTER_PORT set, as torchrun
-sets them; prints a line a step.
+Needs the standard library and nvml/sim.py beside it. Started with RANK, LOCAL_RANK, WORLD_SIZE and
+MASTER_PORT set, as torchrun sets them; prints a line a step.
 
     trainer.py --peers 10.77.0.1,10.77.0.2 --data DIR --state FILE [--compute 0.4] [--bytes 8e6]
 """
@@ -20,18 +20,17 @@ import sys
 import threading
 import time
 import zlib
-from collections import Counter, deque
 from collections.abc import Callable
 from multiprocessing.queues import Queue
 from pathlib import Path
+
+from nvml.sim import Sim
 
 PR_SET_NAME = 15
 CHUNK = 1 << 18
 """Bytes of one send or receive."""
 BATCH = 16
 """Files of one batch."""
-PHASES = 64
-"""Phases that the simulated GPU remembers one by one."""
 
 
 def name_thread(name: str) -> None:
@@ -51,28 +50,6 @@ def load(paths: list[Path], batches: "Queue[int]", seed: int) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                 size += len(zlib.decompress(file.read()))
         batches.put(size)
-
-
-class Gpu:
-    """Tells the simulated NVML what the rank's GPU does, and since when."""
-
-    def __init__(self, state: Path) -> None:
-        self._state = state
-        self._phases: deque[tuple[float, str]] = deque()
-        self._spent: Counter[str] = Counter()
-
-    def enter(self, phase: str) -> None:
-        """Begin a phase; a file that names the last few of them replaces the one before."""
-        self._phases.append((time.monotonic(), phase))
-        if len(self._phases) > PHASES:
-            began, oldest = self._phases.popleft()
-            self._spent[oldest] += self._phases[0][0] - began
-        lines = [f"gpu 0 process {os.getpid()} 60000000000", "gpu 0 name NVIDIA H100 80GB HBM3"]
-        lines += [f"gpu 0 spent {phase} {seconds:.6f}" for phase, seconds in self._spent.items()]
-        lines += [f"gpu 0 phase {began:.6f} {phase}" for began, phase in self._phases]
-        partial = self._state.with_suffix(".partial")
-        partial.write_text("\n".join(lines) + "\n")
-        partial.replace(self._state)
 
 
 class Ring:
@@ -125,7 +102,9 @@ def _connect(host: str, port: int) -> socket.socket:
 def train(args: argparse.Namespace) -> None:
     """Run steps until killed."""
     rank = int(os.environ["RANK"])
-    gpu = Gpu(Path(args.state))
+    gpu = Sim(Path(args.state))
+    gpu.fix(0, name="NVIDIA H100 80GB HBM3")
+    gpu.process(0, os.getpid(), 60_000_000_000)
     batches: Queue[int] = mp.Queue(maxsize=4)
     paths = sorted(Path(args.data).iterdir())
     for worker in range(args.loaders):
@@ -134,12 +113,12 @@ def train(args: argparse.Namespace) -> None:
     ring = Ring(rank, args.peers.split(","), int(os.environ["MASTER_PORT"]))
     for step in itertools.count():
         began = time.monotonic()
-        gpu.enter("idle")
+        gpu.phase(0, "idle")
         batches.get()
-        gpu.enter("compute")
+        gpu.phase(0, "compute")
         time.sleep(args.compute)
-        gpu.enter("spin")
-        ring.reduce(int(args.bytes), lambda: gpu.enter("copy"))
+        gpu.phase(0, "spin")
+        ring.reduce(int(args.bytes), lambda: gpu.phase(0, "copy"))
         print(f"step {step} {time.monotonic() - began:.3f} s", flush=True)
 
 
