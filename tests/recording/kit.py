@@ -94,7 +94,7 @@ def sample(no: int, node: str = "gpu001", sequence: int | None = None, **told: o
     rows = tuple(
         tuple(
             Row(
-                tuple(BASES[r.type][1] for r in labels),
+                tuple(0 if r.type == "int" else "" for r in labels),
                 tuple(None if i % 5 == 4 else _number(r, no) for i, r in enumerate(values)),
             )
             for _ in range(filled.get(scope, 0))

@@ -182,8 +182,8 @@ class Recorder:
     def status(self) -> Status:
         """How it stands, at once."""
         reason = self._writer.reason or self._writer.sealer.reason
-        if reason is None and self._loss is not None:
-            reason = self._loss.reason
+        if reason is None and self._full:
+            reason = _SLOW
         return Status(
             bytes=self._writer.log_bytes + self._writer.sealer.bytes,
             segments=self._writer.sealer.segments,
@@ -198,8 +198,7 @@ class Recorder:
             return
         if isinstance(event, Hello | Link):
             self._standing[event.node, type(event)] = event
-        # A tick's verdict and a judge state follow it: the last places are kept for them.
-        if self._writer.waiting >= self._limits.queue - 3:
+        if self._full:
             self._lose(event)
             return
         self._tell_loss()
@@ -218,12 +217,17 @@ class Recorder:
         if old or self._writer.log_bytes >= self._limits.seal_bytes:
             self._end_log(tick)
 
+    @property
+    def _full(self) -> bool:
+        # Behind an event come a tick's verdict and a judge state: there is always room for them.
+        return self._writer.waiting >= self._limits.queue - 3
+
     def close(self) -> None:
         """Write and seal what is left, and let go; waits for the disk, not for a dead one."""
         if self._closed:
             return
         self._closed = True
-        if self._last_tick is not None and self._began_us is not None:
+        if self._last_tick is not None:
             self._end_log(self._last_tick)
         self._tell_loss()
         self._writer.close()
@@ -231,7 +235,7 @@ class Recorder:
 
     def _end_log(self, tick: Tick) -> None:
         """Put the judge's state, with which a log ends, and what stands besides."""
-        self._began_us = None
+        self._began_us = self._last_tick = None
         self._writer.put(
             JudgeState(
                 event_no=tick.event_no,
