@@ -1,6 +1,5 @@
 """The command line as a person meets it: real processes, one line for every mistake, exit codes."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,20 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
-
-ROOT = Path(__file__).parents[2]
-
-
-def gpuwatch(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpuwatch", *words],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+from gpuwatch_process import environment, run_gpuwatch
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -33,7 +19,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_help_names_every_command_and_every_exit_code() -> None:
-    done = gpuwatch("--help")
+    done = run_gpuwatch("--help")
     assert done.returncode == 0
     assert all(
         f"gpuwatch {c.name}" in done.stdout and c.help in done.stdout
@@ -45,7 +31,7 @@ def test_help_names_every_command_and_every_exit_code() -> None:
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name])
 def test_every_command_has_its_help(name: str) -> None:
-    done = gpuwatch(name, "--help")
+    done = run_gpuwatch(name, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"usage: gpuwatch {name}")
     assert usage(COMMANDS[name]).startswith(f"gpuwatch {name}")
@@ -62,7 +48,7 @@ def test_every_command_has_its_help(name: str) -> None:
     ],
 )
 def test_wrong_usage_is_one_line(words: list[str], told: str) -> None:
-    line = refused(gpuwatch(*words))
+    line = refused(run_gpuwatch(*words))
     assert line.startswith("gpuwatch: ")
     assert told in line
 
@@ -72,30 +58,30 @@ def test_a_wrong_job_file_is_one_line_before_anything_else(
     tmp_path: Path, command: list[str]
 ) -> None:
     (tmp_path / "wrong.yaml").write_text("nodes: gpu[1-30000000]\n")
-    line = refused(gpuwatch(*command, "wrong.yaml", cwd=tmp_path))
+    line = refused(run_gpuwatch(*command, "wrong.yaml", cwd=tmp_path))
     assert line.startswith("gpuwatch: wrong.yaml:1: nodes: 'gpu[1-30000000]' is 30,000,000 nodes")
     assert (
-        refused(gpuwatch(*command, "none.yaml", cwd=tmp_path))
+        refused(run_gpuwatch(*command, "none.yaml", cwd=tmp_path))
         == "gpuwatch: none.yaml: no such file or directory"
     )
 
 
 def test_without_a_terminal_the_screen_refuses_and_names_what_works(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("nodes: gpu1\n")
-    line = refused(gpuwatch("job.yaml", cwd=tmp_path))
+    line = refused(run_gpuwatch("job.yaml", cwd=tmp_path))
     assert "gpuwatch snapshot" in line
     assert "gpuwatch record" in line
 
 
 def test_debug_brings_the_traceback() -> None:
-    done = gpuwatch("none.yaml", "--debug")
+    done = run_gpuwatch("none.yaml", "--debug")
     assert done.returncode != 0
     assert "Traceback" in done.stderr
 
 
 def test_an_error_cannot_steer_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_bytes(b"nodes: a\n\xe2\x80\xae\xc2\x9b: b\n")
-    line = refused(gpuwatch("job.yaml", cwd=tmp_path))
+    line = refused(run_gpuwatch("job.yaml", cwd=tmp_path))
     assert line.isprintable()
 
 
@@ -103,18 +89,18 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     command = f"'{sys.executable}' -m gpuwatch init 'gpu[1-9]' | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", command],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True,
+        env=environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_init_writes_a_file_once(tmp_path: Path) -> None:
-    assert gpuwatch("init", "gpu[1-2]", "--out", "job.yaml", cwd=tmp_path).returncode == 0
+    assert run_gpuwatch("init", "gpu[1-2]", "--out", "job.yaml", cwd=tmp_path).returncode == 0
     text = (tmp_path / "job.yaml").read_text()
     assert "is there already" in refused(
-        gpuwatch("init", "gpu[3-4]", "--out", "job.yaml", cwd=tmp_path)
+        run_gpuwatch("init", "gpu[3-4]", "--out", "job.yaml", cwd=tmp_path)
     )
     assert (tmp_path / "job.yaml").read_text() == text
     assert "no such file" in refused(
-        gpuwatch("init", "gpu1", "--out", "none/job.yaml", cwd=tmp_path)
+        run_gpuwatch("init", "gpu1", "--out", "none/job.yaml", cwd=tmp_path)
     )

@@ -50,7 +50,7 @@ class Attendance:
             if event.state == "refused":
                 self._given_up.add(event.node)
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
         """Take nothing of it."""
 
     @property
@@ -129,8 +129,13 @@ class Watch:
         try:
             await engine
         finally:
-            if self.recorder is not None:
-                await asyncio.to_thread(self.recorder.close)
+            await self.release()
+
+    async def release(self) -> None:
+        """End links and seal the recording, whatever became of the engine."""
+        await self.feed.close()
+        if self.recorder is not None:
+            await asyncio.to_thread(self.recorder.close)
 
 
 def folder_of(job: Job, now: datetime | None = None) -> Path:
