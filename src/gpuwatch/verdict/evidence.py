@@ -152,11 +152,14 @@ def gate(lost: float, thresholds: Thresholds) -> float:
 def waiting(context: Context) -> float:
     """Return the share in which a GPU may wait for others: spun, and busy at undetermined power.
 
-    Moving data in a collective draws a power between spinning and computing.
+    Moving data in a collective draws a power between spinning and computing. Without any reading
+    of the GPU, a main thread that sits in a socket is all that is left.
     """
-    shares = context.gpu.shares
-    undetermined = shares.unknown if context.ranks > 1 and context.gpu.power_w is not None else 0.0
-    return shares.spin + undetermined
+    gpu, main = context.gpu, context.role("main").waits
+    if gpu.util is None and gpu.power_w is None:
+        return main.share("socket") if main else 0.0
+    undetermined = gpu.shares.unknown if context.ranks > 1 and gpu.power_w is not None else 0.0
+    return gpu.shares.spin + undetermined
 
 
 def input_lost(context: Context) -> float:
@@ -169,6 +172,8 @@ def input_lost(context: Context) -> float:
     shares = context.gpu.shares
     waits = context.role("main").waits
     blocked = waits.share(*BLOCKED) if waits else 0.0
+    if context.gpu.util is None:
+        return blocked
     return max(shares.starved, min(shares.starved + shares.spin, blocked))
 
 

@@ -61,13 +61,12 @@ sensor and of the spin level itself ("Part-time Power Measurements", arXiv 2312.
 class Learned(msgspec.Struct, frozen=True, array_like=True):
     """What one process on one GPU was seen to do: part of the judge's state.
 
-    `process` is its pid, None where ranks are not seen: another process starts anew. `seconds`
-    is how much full work the level rests on. `seen_us` is when it was last looked at.
+    `process` is its pid, None where ranks are not seen: another process starts anew. `compute_w`
+    is 0 until it did full work for long enough. `seen_us` is when it was last looked at.
     """
 
     process: int | None
     compute_w: float = 0.0
-    seconds: float = 0.0
     seen_us: int = 0
 
 
@@ -88,12 +87,12 @@ def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thre
         model: product name.
         limit_w: enforced power limit.
         learned: what this process did before; None when it is new.
-        thresholds: where a level stops being sure, and how much work makes one.
+        thresholds: where a level stops being sure.
     """
     row = next(m for m in MODELS if m.name in model.upper())
     spin_w = row.spin * limit_w
     own = None
-    if learned is not None and learned.seconds >= thresholds.learn_after:
+    if learned is not None:
         own = learned.compute_w if learned.compute_w >= spin_w + RESOLUTION * limit_w else None
     return Levels(
         row.context * limit_w,
@@ -105,11 +104,7 @@ def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thre
 
 
 def learn(
-    learned: Learned | None,
-    process: int | None,
-    now_us: int,
-    window_s: float,
-    power_w: float | None,
+    learned: Learned | None, process: int | None, now_us: int, power_w: float | None
 ) -> Learned:
     """Carry on what is known of a process by its power over a slow window.
 
@@ -120,11 +115,8 @@ def learn(
         learned: known before; None or of another process starts anew.
         process: pid of the rank's main thread.
         now_us: viewer's monotonic clock.
-        window_s: length of the window that `power_w` is a mean of.
-        power_w: None when the window is no full work.
+        power_w: mean over a slow window of full work; None when it was none.
     """
     if learned is None or learned.process != process:
         learned = Learned(process)
-    if power_w is None or power_w <= learned.compute_w:
-        return msgspec.structs.replace(learned, seen_us=now_us)
-    return Learned(process, power_w, max(learned.seconds, window_s), now_us)
+    return Learned(process, max(learned.compute_w, power_w or 0.0), now_us)

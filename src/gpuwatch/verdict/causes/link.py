@@ -6,7 +6,7 @@ from gpuwatch.model.verdict import Finding
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
-    Finding,
+    Kind,
     Signal,
     assessment,
     gate,

@@ -1,0 +1,174 @@
+"""Words change only when the verdict does: what is shown, since when, and how sure by time.
+
+A window's mean crosses a threshold half a window after the change, so what begins is dated half
+a window back. Scores that come and go faster than a verdict lives are a job's own rhythm: each
+verdict that ended unconfirmed within the last minute doubles the patience for the next.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from gpuwatch.model.verdict import Culprit, Recurring, State
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["UNKNOWN", "Claim", "Episode", "Track", "recurring", "reset", "step"]
+
+EPISODES = 16
+"""Episodes that are kept a track."""
+_RHYTHM_US = 60_000_000
+_MOST_DOUBLINGS = 3
+_NO_LOSS = ("UNKNOWN", "COMPUTE", "IDLE", "PEER")
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True):
+    """What is told apart over time: a state, its cause and, for the job, who is to blame."""
+
+    state: State = "UNKNOWN"
+    cause: str | None = None
+    culprits: tuple[Culprit, ...] = ()
+
+
+UNKNOWN = Claim()
+
+
+class Episode(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch of one claim that has ended."""
+
+    state: State
+    cause: str | None
+    start_us: int
+    end_us: int
+    confirmed: bool
+
+
+class Track(msgspec.Struct, frozen=True, array_like=True):
+    """What is shown of one job, node or rank, and what would replace it: part of judge's state."""
+
+    shown: Claim = UNKNOWN
+    since_us: int = 0
+    entered_us: int = 0
+    suspected_us: int | None = None
+    confirmed_us: int | None = None
+    low_us: int | None = None
+    rival: Claim | None = None
+    rival_us: int = 0
+    episodes: tuple[Episode, ...] = ()
+    seen_us: int = 0
+
+
+def step(
+    track: Track | None, now_us: int, scores: Mapping[Claim, float], thresholds: Thresholds
+) -> Track:
+    """Carry a track on by one tick.
+
+    Args:
+        track: as the tick before left it; None for the first.
+        now_us: viewer's monotonic clock.
+        scores: confidence of every claim, in order of preference among equals.
+        thresholds: of the judge.
+    """
+    t = thresholds
+    if track is None:
+        track = Track(since_us=now_us, entered_us=now_us)
+    best = max(scores, key=scores.__getitem__, default=UNKNOWN)
+    if scores.get(best, 0.0) < t.score:
+        best = UNKNOWN
+    dated_us = now_us - round(t.fast_window * 0.5e6)
+    low = scores.get(track.shown, 0.0) < t.exit_score * t.score
+    low_us = (track.low_us if track.low_us is not None else dated_us) if low else None
+    rival, rival_us = None, 0
+    if best != track.shown:
+        rival = best
+        rival_us = track.rival_us if track.rival == best else dated_us
+    track = msgspec.structs.replace(
+        track, low_us=low_us, rival=rival, rival_us=rival_us, seen_us=now_us
+    )
+    if rival is not None and _gives_way(track, rival, now_us, t):
+        track = _enter(track, rival, max(rival_us, track.entered_us), now_us)
+    return _age(track, now_us, t)
+
+
+def reset(track: Track | None, now_us: int) -> Track:
+    """Return a track that shows nothing: the node has no fresh samples."""
+    if track is None:
+        return Track(since_us=now_us, entered_us=now_us, seen_us=now_us)
+    if track.shown == UNKNOWN:
+        return msgspec.structs.replace(track, low_us=None, rival=None, seen_us=now_us)
+    return _enter(track, UNKNOWN, now_us, now_us)
+
+
+def recurring(
+    track: Track,
+    scope: Literal["job", "node", "rank"],
+    node: str | None,
+    now_us: int,
+    thresholds: Thresholds,
+) -> list[Recurring]:
+    """Return what keeps coming back in a track, of the scope and node that it belongs to."""
+    horizon_us = now_us - round(thresholds.recurring_within * 1e6)
+    kinds: dict[tuple[State, str | None], list[Episode]] = {}
+    for episode in track.episodes:
+        if episode.end_us >= horizon_us and episode.state not in _NO_LOSS:
+            kinds.setdefault((episode.state, episode.cause), []).append(episode)
+    found = []
+    for (state, cause), episodes in kinds.items():
+        count = len(episodes)
+        if count < thresholds.recurring_count:
+            continue
+        lost_s = sum(e.end_us - e.start_us for e in episodes) / 1e6
+        period_s = (episodes[-1].start_us - episodes[0].start_us) / 1e6 / (count - 1)
+        span_s = (now_us - episodes[0].start_us) / 1e6
+        share = min(1.0, lost_s / span_s) if span_s > 0 else 0.0
+        found.append(
+            Recurring(scope, node, state, cause, count, lost_s / count, period_s or None, share)
+        )
+    return found
+
+
+def _gives_way(track: Track, rival: Claim, now_us: int, t: Thresholds) -> bool:
+    if track.shown == UNKNOWN:
+        return True
+    if now_us - track.entered_us < t.dwell * 1e6:
+        return False
+    if track.low_us is not None and now_us - track.low_us >= t.exit_after * 1e6:
+        return True
+    if rival == UNKNOWN:
+        return False
+    return now_us - track.rival_us >= _patience_us(track, now_us, t)
+
+
+def _patience_us(track: Track, now_us: int, t: Thresholds) -> float:
+    flaps = sum(not e.confirmed and e.end_us >= now_us - _RHYTHM_US for e in track.episodes)
+    doubled: float = t.suspect_after * 2.0 ** min(flaps, _MOST_DOUBLINGS)
+    return min(t.confirm_after, doubled) * 1e6
+
+
+def _enter(track: Track, claim: Claim, since_us: int, now_us: int) -> Track:
+    episodes = track.episodes
+    if track.shown != UNKNOWN:
+        ended = Episode(
+            track.shown.state,
+            track.shown.cause,
+            track.since_us,
+            max(track.since_us, since_us),
+            track.confirmed_us is not None,
+        )
+        episodes = (*episodes, ended)[-EPISODES:]
+    return Track(
+        shown=claim, since_us=since_us, entered_us=now_us, episodes=episodes, seen_us=now_us
+    )
+
+
+def _age(track: Track, now_us: int, t: Thresholds) -> Track:
+    """Suspect and confirm what has been shown for long enough."""
+    if track.shown == UNKNOWN or track.low_us is not None:
+        return track
+    lasted_us = now_us - track.since_us
+    suspected_us, confirmed_us = track.suspected_us, track.confirmed_us
+    if suspected_us is None and lasted_us >= t.suspect_after * 1e6:
+        suspected_us = now_us
+    if confirmed_us is None and lasted_us >= t.confirm_after * 1e6:
+        confirmed_us = now_us
+    return msgspec.structs.replace(track, suspected_us=suspected_us, confirmed_us=confirmed_us)

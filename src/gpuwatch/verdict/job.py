@@ -1,0 +1,267 @@
+"""The job: who is to blame, and who waits for it.
+
+Nodes are joined by a barrier at each step: waiters wait, and the culprit does something else. So
+the node that waits least is looked at first; when all wait, a fault of the network; when all do
+the same thing, nobody is blamed.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpuwatch.model.verdict import Candidate, Culprit, Finding
+from gpuwatch.verdict.evidence import Assessment, Kind, ramp
+from gpuwatch.verdict.hysteresis import Claim
+from gpuwatch.verdict.node import combine, least_waiting
+from gpuwatch.verdict.rank import Opinion, name_of
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["Charge", "Unseen", "charges"]
+
+_IMBALANCE_CAP = 0.6
+"""A healthy node that others wait for may have more work, or a fault that is not seen."""
+_INGRESS_CAP = 0.5
+_PAIR_CAP = 0.7
+"""Of two nodes, loss on the way out of one is as well loss on the way into the other."""
+_LOCAL = ("STORAGE", "CPU", "GPU")
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """Nodes of the job without fresh samples, and how many of its ranks are on no node seen."""
+
+    nodes: tuple[str, ...] = ()
+    ranks: int = 0
+    share: float = 0.0
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """One thing that may be said of the job: evidence, who is to blame, who waits."""
+
+    found: Assessment
+    culprits: tuple[Culprit, ...] = ()
+    waiting: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def claim(self) -> Claim:
+        """Return what is followed over time."""
+        return Claim(self.found.state, self.found.cause, self.culprits)
+
+
+def charges(
+    nodes: Sequence[Opinion], ranks: Sequence[Opinion], unseen: Unseen, t: Thresholds
+) -> tuple[Charge, ...]:
+    """Return what may be said of the job, likeliest first; never empty.
+
+    Args:
+        nodes: fresh nodes that take part, in any order.
+        ranks: their ranks.
+        unseen: what could be to blame and is not seen.
+        t: thresholds of the judge.
+    """
+    found = [*_least(nodes, ranks, t), *_network(nodes, t), *_alike(nodes, t)]
+    found = [_discounted(charge, unseen) for charge in found if charge.found.confidence > 0]
+    found.sort(key=lambda c: (-c.found.confidence, c.found.state, c.found.cause or ""))
+    return (*found, _unknown(nodes, unseen, t))
+
+
+def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+    """Charge the nodes that wait clearly less than the others; on one node, its ranks."""
+    waits = [node.wait for node in nodes]
+    if len(nodes) == 1:
+        return _inside(nodes[0], ranks, t)
+    chosen = least_waiting(waits, t.wait_spread)
+    low = [nodes[i] for i in chosen]
+    if not low or len(low) > max(1.0, t.culprit_share * len(nodes)):
+        return []
+    known = [wait for wait in waits if wait is not None]
+    spread = max(known) - min(known)
+    waiting = tuple(
+        n.node
+        for n in nodes
+        if n not in low and n.wait is not None and n.wait >= min(known) + t.wait_spread
+    )
+    culprits = tuple(c for node in low for c in _culprits(node))
+    sure = 0.7 + 0.3 * ramp(spread, t.wait_spread, 2 * t.wait_spread)
+    gap = Finding(
+        "wait_spread", spread * 100, "%", t.wait_spread * 100,
+        f"others wait {spread:.0%} more of the time, over {t.wait_spread:.0%}",
+    )  # fmt: skip
+    made = []
+    for found in combine(low):
+        if found.state in _LOCAL:
+            made.append(Charge(_joined(found, gap, found.score * sure), culprits, waiting))
+        elif found.state == "COMPUTE" and not _faulty(nodes, t):
+            score = min(_IMBALANCE_CAP, found.score * sure)
+            even = msgspec.structs.replace(
+                _joined(found, gap, score), cause="imbalance",
+                text=f"has more to compute than others, or is slower: it computes"
+                f" {spread:.0%} more of the time and no fault is seen",
+            )  # fmt: skip
+            made.append(Charge(even, culprits, waiting))
+    return made
+
+
+def _inside(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+    """Charge the ranks of a single node that its other ranks wait for."""
+    if not node.low:
+        return []
+    waiting = tuple(
+        name_of(node.node, r.rank)
+        for r in ranks
+        if r.rank and r.rank not in node.low and (r.wait or 0.0) >= t.wait_spread
+    )
+    culprits = _culprits(node)
+    return [
+        Charge(
+            found
+            if found.state in _LOCAL
+            else msgspec.structs.replace(
+                found, cause="imbalance", score=min(_IMBALANCE_CAP, found.score)
+            ),
+            culprits,
+            waiting,
+        )
+        for found in node.ranking
+        if found.state in (*_LOCAL, "COMPUTE")
+    ]
+
+
+def _culprits(node: Opinion) -> tuple[Culprit, ...]:
+    """Name the node, or the ranks on it that stand out, or the one slow GPU."""
+    if node.gpu is not None and node.ranking[0].state == "GPU":
+        return (Culprit("gpu", f"GPU {node.gpu} of {node.node}", (node.node,)),)
+    if node.low:
+        return tuple(Culprit("rank", name_of(node.node, r), (node.node,)) for r in node.low)
+    return (Culprit("node", node.node, (node.node,)),)
+
+
+def _of(node: Opinion, state: str) -> Assessment | None:
+    return next((a for a in node.ranking if a.state == state), None)
+
+
+def _faulty(nodes: Sequence[Opinion], t: Thresholds) -> list[tuple[Opinion, Assessment]]:
+    """Return the nodes whose network is at fault by their own counters."""
+    pairs = [(node, _of(node, "NETWORK")) for node in nodes]
+    return [(n, a) for n, a in pairs if a is not None and a.confidence >= t.score]
+
+
+def _network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+    """Charge a port, path or the fabric; loss belongs to a path, and is counted by its sender."""
+    faulty = _faulty(nodes, t)
+    if not faulty:
+        return []
+    kinds: dict[Kind, list[tuple[Opinion, Assessment]]] = {}
+    for node, found in faulty:
+        kinds.setdefault(Kind(found.state, found.cause), []).append((node, found))
+    made = []
+    for kind, pairs in kinds.items():
+        surest = max((a for _, a in pairs), key=lambda a: (a.confidence, a.text))
+        score = sum(sorted(a.confidence for _, a in pairs)) / len(pairs)
+        culprits, cap, text = _where(kind, [n for n, _ in pairs], nodes)
+        blamed = {c for culprit in culprits for c in culprit.nodes if culprit.kind == "node"}
+        waiting = tuple(n.node for n in nodes if n.node not in blamed and (n.wait or 0.0) >= t.lost)
+        found = msgspec.structs.replace(
+            surest, score=score, coverage=1.0, cap=cap, text=text or surest.text
+        )
+        made.append(Charge(found, culprits, waiting))
+    return made
+
+
+def _where(
+    kind: Kind, faulty: list[Opinion], nodes: Sequence[Opinion]
+) -> tuple[tuple[Culprit, ...], float, str]:
+    """Return whom a network fault belongs to, how surely at most, and what to say instead."""
+    names = tuple(n.node for n in faulty)
+    own = tuple(Culprit("node", name, (name,)) for name in names)
+    if kind.cause in ("link", "bandwidth") and len(names) < len(nodes):
+        return own, 1.0, ""
+    if len(names) == len(nodes) > 1:
+        if len(nodes) == 2:
+            path = Culprit("path", " - ".join(names), names)
+            return (path,), _PAIR_CAP, f"has faults in both directions: {faulty[0].ranking[0].text}"
+        return (Culprit("job", "network", names),), _PAIR_CAP, ""
+    if len(names) == len(nodes) - 1 and len(nodes) > 2:
+        rest = next(n.node for n in nodes if n.node not in names)
+        text = "is what all others lose packets to: its way in is suspected, or theirs out"
+        return (Culprit("node", rest, (rest,)),), _INGRESS_CAP, text
+    return own, _PAIR_CAP if len(nodes) == 2 else 1.0, ""
+
+
+def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+    """Say of the whole job what all its nodes do; of a part, what that part does."""
+    if not nodes:
+        return []
+    made = []
+    for found in combine(nodes):
+        if found.state in ("PEER", "NETWORK", "UNKNOWN"):
+            continue
+        kind = Kind(found.state, found.cause)
+        having = [n for n in nodes if _confidence(n, kind) >= t.score]
+        if found.state in ("COMPUTE", "IDLE") or len(nodes) == 1:
+            blamed = () if found.state in ("COMPUTE", "IDLE") else _culprits(nodes[0])
+            made.append(Charge(found, blamed))
+        elif having and len(having) == len(nodes):
+            text = f"all nodes alike: each {found.text}"
+            everyone = Culprit("job", "all nodes", tuple(n.node for n in nodes))
+            made.append(Charge(msgspec.structs.replace(found, text=text), (everyone,)))
+        elif having:
+            waiting = tuple(n.node for n in nodes if n not in having and (n.wait or 0.0) >= t.lost)
+            if waiting:
+                score = found.score * len(nodes) / (len(having) + len(waiting))
+                part = msgspec.structs.replace(found, score=score)
+                made.append(Charge(part, tuple(c for n in having for c in _culprits(n)), waiting))
+            else:
+                made.append(Charge(found, tuple(c for n in having for c in _culprits(n))))
+    return made
+
+
+def _confidence(node: Opinion, kind: Kind) -> float:
+    return max((a.confidence for a in node.ranking if Kind(a.state, a.cause) == kind), default=0.0)
+
+
+def _joined(found: Assessment, gap: Finding, score: float) -> Assessment:
+    return msgspec.structs.replace(
+        found, score=score, support=(*found.support, gap)
+    )  # fmt: skip
+
+
+def _discounted(charge: Charge, unseen: Unseen) -> Charge:
+    """Believe less while a part of the job is not seen: the culprit may be there."""
+    if unseen.share == 0 or (charge.found.state in ("COMPUTE", "IDLE") and not charge.culprits):
+        return charge
+    found = msgspec.structs.replace(
+        charge.found, score=charge.found.confidence * (1 - unseen.share / 2), coverage=1.0
+    )
+    return msgspec.structs.replace(charge, found=found)
+
+
+def _unknown(nodes: Sequence[Opinion], unseen: Unseen, t: Thresholds) -> Charge:
+    """Say what is seen without saying why, and who may be to blame without knowing."""
+    waiting = tuple(n.node for n in nodes if (n.wait or 0.0) >= t.lost)
+    hidden = tuple(Culprit("unknown", name, (name,)) for name in unseen.nodes)
+    if hidden and waiting:
+        text = f"waits, and {_list(unseen.nodes)} cannot be seen: the cause may be there"
+        return Charge(_nothing(nodes, text), hidden, waiting)
+    low = [nodes[i] for i in least_waiting([n.wait for n in nodes], t.wait_spread)]
+    if low and len(low) <= max(1.0, t.culprit_share * len(nodes)) and waiting:
+        text = f"waits for {_list([n.node for n in low])}, and why cannot be told"
+        return Charge(_nothing(low, text), tuple(c for n in low for c in _culprits(n)), waiting)
+    if nodes and len(waiting) == len(nodes) and len(nodes) > 1:
+        text = "waits in a collective on all nodes alike, and no fault is seen on any"
+        return Charge(_nothing(nodes, text), (Culprit("unknown", "unknown"),), waiting)
+    if not nodes:
+        return Charge(_nothing(nodes, "cannot be judged: no node has fresh samples of it"))
+    return Charge(_nothing(nodes, nodes[0].ranking[-1].text if len(nodes) == 1 else
+                           "waits on something that cannot be told: no cause stands out"))  # fmt: skip
+
+
+def _nothing(nodes: Sequence[Opinion], text: str) -> Assessment:
+    support = tuple(f for n in nodes[:1] for f in n.ranking[-1].support)
+    return Assessment("UNKNOWN", None, 0.0, support=support, text=text)
+
+
+def _list(names: Sequence[str]) -> str:
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,0 +1,68 @@
+"""One node: its verdict is that of the ranks that wait least; the others wait for those."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpuwatch.model.verdict import Missing
+from gpuwatch.verdict.evidence import Assessment, Kind
+from gpuwatch.verdict.rank import Opinion, mean
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["combine", "judge", "least_waiting"]
+
+_NEAR = 0.35
+"""How far up from the least to the most waiting a unit may be and still belong to the least."""
+
+
+def least_waiting(waits: Sequence[float | None], spread: float) -> list[int]:
+    """Return which units wait clearly less than others; none where all wait alike.
+
+    Args:
+        waits: share in which each waits for others; None where that is not known.
+        spread: difference from which on it counts.
+    """
+    known = [wait for wait in waits if wait is not None]
+    if len(known) < 2 or max(known) - min(known) < spread:
+        return []
+    limit = min(known) + _NEAR * (max(known) - min(known))
+    return [i for i, wait in enumerate(waits) if wait is not None and wait <= limit]
+
+
+def combine(opinions: Sequence[Opinion]) -> tuple[Assessment, ...]:
+    """Return what several units say together: each kind by its mean confidence over all.
+
+    The words are those of the unit that is surest of it.
+    """
+    kinds: dict[Kind, list[Assessment]] = {}
+    for opinion in opinions:
+        for found in opinion.ranking:
+            kinds.setdefault(Kind(found.state, found.cause), []).append(found)
+    joined = []
+    for found_of in kinds.values():
+        surest = max(found_of, key=lambda a: (a.confidence, a.text))
+        total = sum(sorted(a.confidence for a in found_of))
+        joined.append(
+            msgspec.structs.replace(surest, score=total / len(opinions), coverage=1.0, cap=1.0)
+        )
+    joined.sort(key=lambda a: (-a.score, a.state, a.cause or ""))
+    return tuple(joined)
+
+
+def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds) -> Opinion:
+    """Judge a node by its ranks, of which there is at least one."""
+    chosen = least_waiting([rank.wait for rank in ranks], t.wait_spread)
+    low = [ranks[i] for i in chosen] or list(ranks)
+    waits = [rank.wait for rank in ranks if rank.wait is not None]
+    missing: dict[str, Missing] = {m.signal: m for rank in ranks for m in rank.missing}
+    return Opinion(
+        node,
+        None,
+        group,
+        combine(low),
+        min(waits, default=None),
+        mean([rank.shares for rank in ranks]),
+        tuple(missing.values()),
+        tuple(sorted(rank.rank for rank in low if rank.rank)) if chosen else (),
+        low[0].gpu if len(low) == 1 else None,
+    )

@@ -1,0 +1,99 @@
+"""What the judgement of one node takes from all the others: ranks, groups, usual links.
+
+A group that a whole job shares (Slurm job, rendezvous) has one name on all nodes; a session has
+its own on each node, and is taken for the same job: the largest one, where a node has several.
+"""
+
+from collections import Counter
+
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.metric import Values
+from gpuwatch.model.view import NodeView, View
+from gpuwatch.verdict.evidence import Peers
+
+__all__ = ["SESSION", "UNSEEN", "Survey", "held_gpus"]
+
+SESSION = "session"
+"""The job of all that is known by session only."""
+UNSEEN = ""
+"""The job of GPUs that are held on nodes where no rank is seen."""
+_WORLD = catalogue.INDEX["thread_group"]["world_size"]
+_SPEED = catalogue.INDEX["nic"]["speed_mbps"]
+_CARRIER = catalogue.INDEX["nic"]["carrier"]
+
+
+class Survey:
+    """All nodes of one view, looked at once.
+
+    Attributes:
+        main: the job that is judged: the one with most ranks; UNSEEN where no rank is seen.
+        seen: ranks seen, by job.
+        peers: what causes compare with.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._jobs: dict[tuple[str, str], str] = {}
+        seen: Counter[str] = Counter()
+        world: dict[str, int] = {}
+        speeds: dict[str, list[float]] = {}
+        up: Counter[str] = Counter()
+        fresh = [node for node in view.nodes if not node.stale and node.points]
+        for node in fresh:
+            self._ranks(node, seen, world)
+            _ports(node, speeds, up)
+        self.seen = dict(seen)
+        ranked = {job: max(count, world.get(job, 0)) for job, count in seen.items()}
+        jobs = [job for job in ranked if job != UNSEEN] or [UNSEEN]
+        self.main = max(jobs, key=lambda job: (seen[job], ranked.get(job, 0), job))
+        self.peers = Peers(
+            len(fresh), ranked, {name: tuple(sorted(s)) for name, s in speeds.items()}, up
+        )
+
+    def job(self, node: str, group: str | None) -> str:
+        """Return which job a group on a node belongs to."""
+        return UNSEEN if group is None else self._jobs.get((node, group), group)
+
+    def _ranks(self, node: NodeView, seen: Counter[str], world: dict[str, int]) -> None:
+        groups = _groups(node)
+        sessions = [group for group in groups if group.startswith("session:")]
+        largest = max(sessions, key=lambda g: (len(groups[g]), g), default=None)
+        for group, ranks in groups.items():
+            job = self._jobs[node.name, group] = SESSION if group == largest else group
+            seen[job] += len(ranks)
+            world[job] = max(world.get(job, 0), *ranks.values())
+        if not groups:
+            seen[UNSEEN] += len(held_gpus(node))
+
+
+def held_gpus(node: NodeView) -> set[int]:
+    """Return the indices of the GPUs that some process has a context on."""
+    sample = node.sample
+    if sample is None:
+        return set()
+    return {index for row in sample.rows("gpu_process") if isinstance(index := row.labels[0], int)}
+
+
+def _groups(node: NodeView) -> dict[str, dict[str, int]]:
+    """Return, by group and rank, of how many ranks each says that it is one; 0 is unknown."""
+    groups: dict[str, dict[str, int]] = {}
+    if node.sample is not None:
+        for row in node.sample.rows("thread_group"):
+            ranks = groups.setdefault(str(row.labels[0]), {})
+            rank = str(row.labels[1])
+            ranks[rank] = max(ranks.get(rank, 0), _int(row.values, _WORLD))
+    return groups
+
+
+def _ports(node: NodeView, speeds: dict[str, list[float]], up: Counter[str]) -> None:
+    if node.sample is None:
+        return
+    for row in node.sample.rows("nic"):
+        name, speed = str(row.labels[0]), row.values[_SPEED]
+        if speed is not None:
+            speeds.setdefault(name, []).append(speed)
+        up[name] += row.values[_CARRIER] == 1
+
+
+def _int(values: Values, place: int) -> int:
+    value = values[place]
+    return 0 if value is None else int(value)

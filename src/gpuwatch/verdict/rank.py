@@ -1,0 +1,130 @@
+"""One rank: every cause is asked, the likeliest stands first."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from gpuwatch.model.verdict import Missing, Shares
+from gpuwatch.verdict.causes import CAUSES
+from gpuwatch.verdict.evidence import Assessment, Context, percent, reason
+
+__all__ = ["Opinion", "judge", "mean", "name_of", "unknown"]
+
+_LOCAL = ("STORAGE", "CPU", "GPU")
+"""States that have their cause on the node itself: what they cost is no waiting for others."""
+_TELLING = 0.5
+"""Share of GPU time that must be known before a rank can be said not to wait."""
+
+
+class Opinion(msgspec.Struct, frozen=True):
+    """What one tick says of a rank or a node, before time has its say.
+
+    `ranking` has the likeliest first and is never empty; `wait` is the share in which it waited
+    for others, None where that is not known; `low` names the ranks that the rest waits for.
+    """
+
+    node: str
+    rank: str | None
+    group: str | None
+    ranking: tuple[Assessment, ...]
+    wait: float | None
+    shares: Shares | None
+    missing: tuple[Missing, ...] = ()
+    low: tuple[str, ...] = ()
+    gpu: int | None = None
+
+
+def name_of(node: str, rank: str) -> str:
+    """Return a rank as a person would name it."""
+    kind, _, number = rank.partition(":")
+    return f"{kind} {number} of {node}" if number else f"rank {rank} of {node}"
+
+
+def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Context) -> Opinion:
+    """Judge one rank by all causes."""
+    found = [a for cause in CAUSES if (a := cause(context)).score > 0]
+    found.sort(key=lambda a: -a.confidence)
+    missing = tuple(
+        Missing(source, why) for source, why in context.absent.items() if "." not in source
+    )
+    return Opinion(
+        node,
+        rank,
+        group,
+        (*found, unknown(context)),
+        _wait(context, found),
+        context.gpu.shares,
+        missing,
+        gpu=gpu,
+    )
+
+
+def unknown(context: Context) -> Assessment:
+    """Return what is said when no cause stands out: what was seen, and what was not."""
+    gpu, shares = context.gpu, context.gpu.shares
+    support = [
+        percent("gpu.unknown", shares.unknown, None, "GPU time that could not be told"),
+        percent("gpu.spin", shares.spin, context.thresholds.lost, "GPU spins"),
+        percent("gpu.starved", shares.starved, context.thresholds.lost, "GPU starved"),
+    ]
+    support.sort(key=lambda f: -(f.value or 0.0) if f else 0.0)
+    return Assessment(
+        "UNKNOWN",
+        None,
+        0.0,
+        support=tuple(f for f in support if f is not None),
+        missing=(
+            ()
+            if gpu.util is not None and gpu.power_w is not None
+            else (Missing("nvml", reason(context, "nvml")),)
+        ),
+        text=f"waits on something that cannot be told: {_why(context)}",
+    )
+
+
+def mean(shares: Sequence[Shares | None]) -> Shares | None:
+    """Return the mean of several GPUs' shares; None of none."""
+    known = [s for s in shares if s is not None]
+    if not known:
+        return None
+    return Shares(
+        compute=_mean(s.compute for s in known),
+        spin=_mean(s.spin for s in known),
+        starved=_mean(s.starved for s in known),
+        idle=_mean(s.idle for s in known),
+        unknown=_mean(s.unknown for s in known),
+        levels=min((s.levels for s in known), key=_TRUST.index),
+    )
+
+
+_TRUST = ("none", "table", "baseline", "learned", "gpm")
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Return a mean that does not depend on the order."""
+    ordered = sorted(values)
+    return sum(ordered) / len(ordered)
+
+
+def _wait(context: Context, found: Sequence[Assessment]) -> float | None:
+    shares = context.gpu.shares
+    if shares.unknown >= _TELLING:
+        return None
+    local = max((a.confidence for a in found if a.state in _LOCAL), default=0.0)
+    return shares.spin * (1 - local)
+
+
+def _why(context: Context) -> str:
+    if context.gpu.doubt:
+        return context.gpu.doubt
+    loaders = context.role("loader").waits
+    if context.gpu.shares.starved >= context.thresholds.lost and loaders:
+        asleep = loaders.share("poll")
+        if asleep >= context.thresholds.storage_wait:
+            return (
+                f"its GPU is starved and its loaders sleep in poll {asleep:.0%} of the time, which"
+                " may be an object store or full queues"
+            )
+    if context.rank is None and context.held:
+        return "its GPU is in use and none of the job's ranks was found"
+    return "no cause stands out"

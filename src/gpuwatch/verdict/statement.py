@@ -1,0 +1,209 @@
+"""From what one tick says and what time made of it to the Verdict that is shown."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from gpuwatch.model.verdict import Candidate, Culprit, Finding, Missing, Shares, Verdict
+from gpuwatch.verdict.evidence import Assessment
+from gpuwatch.verdict.hysteresis import UNKNOWN, Claim, Track
+from gpuwatch.verdict.job import Charge
+from gpuwatch.verdict.rank import Opinion, name_of
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["blame", "of_job", "of_unit", "unseen"]
+
+_UNSUSPECTED_CAP = 0.5
+_UNCONFIRMED_CAP = 0.9
+_AMBIGUOUS_CAP = 0.6
+_MOST_CANDIDATES = 3
+_HELD = {
+    "COMPUTE": "computes", "NETWORK": "waits on the network", "STORAGE": "waits on storage",
+    "CPU": "waits on CPUs", "PEER": "waits for another", "GPU": "has a slow GPU", "IDLE": "is idle",
+}  # fmt: skip
+
+
+def of_unit(opinion: Opinion, track: Track, t: Thresholds) -> Verdict:
+    """Return the verdict of a rank or a node."""
+    found = _shown(opinion.ranking, track)
+    blamed: tuple[Culprit, ...] = ()
+    if opinion.low and track.shown != UNKNOWN:
+        blamed = tuple(
+            Culprit("rank", name_of(opinion.node, rank), (opinion.node,)) for rank in opinion.low
+        )
+    rivals = _rivals(found, opinion.ranking, t)
+    return Verdict(
+        scope="node" if opinion.rank is None else "rank",
+        node=opinion.node,
+        rank=opinion.rank,
+        group=opinion.group,
+        state=track.shown.state,
+        cause=track.shown.cause,
+        culprits=blamed,
+        episode_us=track.since_us,
+        suspected_us=track.suspected_us,
+        confirmed_us=track.confirmed_us,
+        confidence=_confidence(found, track, rivals, t),
+        support=found.support or _evidence(opinion.shares),
+        against=_strongest(found.against),
+        missing=_missing((*found.missing, *opinion.missing)),
+        candidates=rivals,
+        shares=opinion.shares,
+        text=f"{_subject(opinion)} {found.text}",
+    )
+
+
+def of_job(
+    charges: Sequence[Charge], track: Track, shares: Shares | None, note: str, t: Thresholds
+) -> Verdict:
+    """Return the verdict of the job; `note` is added to its sentence."""
+    charge = next((c for c in charges if c.claim == track.shown), None)
+    if charge is None:
+        held = Assessment(track.shown.state, track.shown.cause, 0.0, text=_held(track.shown))
+        charge = Charge(held, track.shown.culprits)
+    found = charge.found
+    culprits = charge.culprits
+    if track.shown == UNKNOWN:
+        charge = charges[-1]
+        found, culprits = charge.found, charge.culprits
+    rivals = _rivals(found, [c.found for c in charges], t)
+    return Verdict(
+        scope="job",
+        state=track.shown.state,
+        cause=track.shown.cause,
+        culprits=culprits,
+        waiting=charge.waiting,
+        episode_us=track.since_us,
+        suspected_us=track.suspected_us,
+        confirmed_us=track.confirmed_us,
+        confidence=_confidence(found, track, rivals, t),
+        support=found.support or _evidence(shares),
+        against=_strongest(found.against),
+        missing=_missing(found.missing),
+        candidates=rivals,
+        shares=shares,
+        text=_sentence(culprits, found.text, charge.waiting) + note,
+    )
+
+
+def unseen(node: str, track: Track, reason: str, since: Finding) -> Verdict:
+    """Return the verdict of a node of which there is nothing fresh to judge."""
+    return Verdict(
+        scope="node",
+        node=node,
+        episode_us=track.since_us,
+        support=(since,),
+        missing=(Missing("samples", reason),),
+        text=f"{node} cannot be judged: {reason}",
+    )
+
+
+def blame(verdict: Verdict, job: Verdict) -> Verdict:
+    """Tell a waiting node or rank whom it waits for."""
+    if verdict.state != "PEER":
+        return verdict
+    own = verdict.node or ""
+    culprits = tuple(c for c in job.culprits if c.kind != "node" or own not in c.nodes)
+    if job.state == "UNKNOWN" and not culprits:
+        culprits = (Culprit("unknown", "unknown"),)
+    named = [c.id for c in culprits if c.kind != "unknown" and c.kind != "job"]
+    text = verdict.text
+    if named:
+        text = text.replace("waits for another", f"waits for {_names(named)}", 1)
+    return msgspec.structs.replace(verdict, culprits=culprits, text=text)
+
+
+def _shown(ranking: Sequence[Assessment], track: Track) -> Assessment:
+    """Return this tick's evidence for what is shown; it may have gone a moment ago."""
+    for found in ranking:
+        if Claim(found.state, found.cause) == track.shown:
+            return found
+    return Assessment(track.shown.state, track.shown.cause, 0.0, text=_held(track.shown))
+
+
+def _held(claim: Claim) -> str:
+    cause = f" ({claim.cause})" if claim.cause else ""
+    return f"{_HELD.get(claim.state, 'waits')}{cause} until a moment ago"
+
+
+def _confidence(
+    found: Assessment, track: Track, rivals: Sequence[Candidate], t: Thresholds
+) -> float:
+    """Return the confidence of this tick, for less while time has not borne it out."""
+    if track.shown == UNKNOWN:
+        return 0.0
+    cap = 1.0 if track.confirmed_us is not None else _UNCONFIRMED_CAP
+    if track.suspected_us is None:
+        cap = _UNSUSPECTED_CAP
+    if rivals and rivals[0].confidence > found.confidence - t.margin:
+        cap = min(cap, _AMBIGUOUS_CAP)
+    return round(min(cap, found.confidence), 3)
+
+
+def _rivals(
+    found: Assessment, ranking: Sequence[Assessment], t: Thresholds
+) -> tuple[Candidate, ...]:
+    """Return the other verdicts that the evidence allows: near in score, or over the threshold."""
+    kinds: dict[tuple[str, str | None], Candidate] = {}
+    for other in ranking:
+        kind = (other.state, other.cause)
+        if kind == (found.state, found.cause) or other.confidence < t.score / 2:
+            continue
+        if other.confidence >= min(t.score, found.confidence - t.margin):
+            kinds.setdefault(kind, other.candidate())
+    return tuple(kinds.values())[:_MOST_CANDIDATES]
+
+
+def _strongest(against: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Put the fact first that comes nearest to its threshold."""
+    return tuple(
+        sorted(against, key=lambda f: -(f.value or 0.0) / f.threshold if f.threshold else 0.0)
+    )
+
+
+def _missing(missing: Sequence[Missing]) -> tuple[Missing, ...]:
+    return tuple({m.signal: m for m in reversed(missing)}.values())[::-1]
+
+
+def _evidence(shares: Shares | None) -> tuple[Finding, ...]:
+    """Return a last resort of evidence: how the GPUs spent most of their time."""
+    if shares is None:
+        return (Finding("gpu", None, "", None, "no GPU was read"),)
+    parts = {
+        "computes": shares.compute,
+        "spins": shares.spin,
+        "is starved": shares.starved,
+        "is idle": shares.idle,
+        "cannot be told": shares.unknown,
+    }
+    word = max(parts, key=parts.__getitem__)
+    return (Finding("gpu", parts[word] * 100, "%", None, f"GPU {word} {parts[word]:.0%}"),)
+
+
+def _subject(opinion: Opinion) -> str:
+    if opinion.rank is not None:
+        return name_of(opinion.node, opinion.rank)
+    if opinion.low:
+        ranks = [name_of(opinion.node, rank).removesuffix(f" of {opinion.node}")
+                 for rank in opinion.low]  # fmt: skip
+        return f"{opinion.node}: {_names(ranks)}"
+    return opinion.node
+
+
+def _sentence(culprits: Sequence[Culprit], text: str, waiting: Sequence[str]) -> str:
+    named = [c.id for c in culprits if c.kind not in ("job", "unknown")]
+    subject = _names(named) if named and "waits for " + _names(named) not in text else "the job"
+    tail = ""
+    if waiting and subject != "the job":
+        word = "node waits" if len(waiting) == 1 else "nodes wait"
+        if waiting and " of " in waiting[0]:
+            word = word.replace("node", "rank")
+        tail = f"; {len(waiting)} {word} for {'it' if len(named) == 1 else 'them'}"
+    return f"{subject} {text}{tail}"
+
+
+def _names(names: Sequence[str]) -> str:
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

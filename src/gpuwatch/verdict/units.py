@@ -1,0 +1,121 @@
+"""What is judged on a node: each rank with its GPU; GPUs alone where no rank is seen."""
+
+from collections.abc import MutableMapping
+
+import msgspec
+
+from gpuwatch.agent.metric import Labels
+from gpuwatch.model.view import NodeView, Window
+from gpuwatch.verdict import features, gpu, rank
+from gpuwatch.verdict.evidence import Context
+from gpuwatch.verdict.levels import Learned, learn
+from gpuwatch.verdict.peers import Survey, held_gpus
+from gpuwatch.verdict.rank import Opinion
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["Look", "opinions"]
+
+_ENOUGH = 0.9
+"""Share of the learning time that a slow window must be long."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """One node at one tick, and what it is judged with."""
+
+    now_us: int
+    node: NodeView
+    fast: Window
+    slow: Window
+    survey: Survey
+    thresholds: Thresholds
+
+
+class _Unit(msgspec.Struct, frozen=True):
+    """A rank, or a GPU without: `name` is empty where there is neither to speak of."""
+
+    name: str
+    rank: features.Threads | None
+    gpu: Labels | None
+    held: bool
+
+
+def opinions(
+    look: Look, learned: MutableMapping[str, Learned]
+) -> tuple[tuple[Opinion, ...], str | None]:
+    """Judge every rank of a node, and say which group the node's verdict is about.
+
+    Args:
+        look: the node.
+        learned: levels of all GPUs, carried on here.
+    """
+    host = features.host(look.fast, look.slow, look.thresholds)
+    absent = dict(look.node.absences())
+    found = []
+    for unit in _units(look):
+        group = unit.rank.group if unit.rank else None
+        job = look.survey.job(look.node.name, group)
+        count = look.survey.peers.ranks.get(job, 1)
+        context = Context(
+            _gpu(look, unit, learned, absent, partner=count > 1),
+            unit.rank,
+            host,
+            look.survey.peers,
+            unit.held,
+            count,
+            absent,
+            look.thresholds,
+        )
+        index = unit.gpu[0] if unit.gpu else None
+        found.append(
+            rank.judge(
+                look.node.name, unit.name, group, index if isinstance(index, int) else None, context
+            )
+        )
+    return tuple(found), _group(look, found)
+
+
+def _units(look: Look) -> list[_Unit]:
+    gpus = {labels[0]: labels for labels in look.fast.entities("gpu")}
+    ranks = features.threads(look.fast)
+    if ranks:
+        return [_Unit(r.rank, r, gpus.get(r.gpu), held=True) for r in ranks]
+    held = held_gpus(look.node) & gpus.keys()
+    if held:
+        return [_Unit(f"gpu:{i}", None, gpus[i], held=True) for i in sorted(held)]
+    return [_Unit("", None, labels, held=False) for labels in gpus.values() or (None,)]
+
+
+def _group(look: Look, found: list[Opinion]) -> str | None:
+    """Return the group of the job that is judged, else the node's largest."""
+    counts: dict[str | None, int] = {}
+    for opinion in found:
+        counts[opinion.group] = counts.get(opinion.group, 0) + 1
+    main = look.survey.main
+    return max(
+        counts, key=lambda g: (look.survey.job(look.node.name, g) == main, counts[g], g or "")
+    )
+
+
+def _gpu(
+    look: Look,
+    unit: _Unit,
+    learned: MutableMapping[str, Learned],
+    absent: dict[str, str],
+    *,
+    partner: bool,
+) -> gpu.Gpu:
+    if unit.gpu is None:
+        return gpu.unread(absent.get("nvml", "which GPU the rank uses could not be told"))
+    key = f"{look.node.name} {unit.gpu[1]}"
+    long = look.slow.seconds >= _ENOUGH * look.thresholds.learn_after
+    full_w = gpu.full_power(look.slow, unit.gpu, look.thresholds) if long else None
+    known = learn(learned.get(key), unit.rank.pid if unit.rank else None, look.now_us, full_w)
+    learned[key] = known
+    return gpu.read(
+        look.fast,
+        unit.gpu,
+        occupied=unit.held,
+        partner=partner,
+        learned=known,
+        thresholds=look.thresholds,
+    )
