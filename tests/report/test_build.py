@@ -154,7 +154,7 @@ def test_time_that_no_tick_saw_is_unknown_unseen_and_a_gap() -> None:
     assert states == [("UNKNOWN", 0.0), ("UNKNOWN", None), ("UNKNOWN", 0.0)]
 
 
-def test_links_make_gaps_but_for_the_first_connecting_that_worked() -> None:
+def test_links_make_gaps_but_for_a_first_connecting_that_worked_and_the_viewers_own_end() -> None:
     def link(second: int, node: str, state: str, reason: str | None = None) -> Link:
         us = second * SECOND
         return Link(
@@ -169,7 +169,7 @@ def test_links_make_gaps_but_for_the_first_connecting_that_worked() -> None:
 
     events: list[AnyEvent] = [
         link(0, "gpu001", "connecting"), link(1, "gpu001", "streaming"),
-        link(3, "gpu001", "lost", "ssh lost"), link(4, "gpu001", "connecting"), link(6, "gpu001", "streaming"),
+        link(3, "gpu001", "lost", "ssh lost"), link(4, "gpu001", "connecting"), link(6, "gpu001", "streaming"), link(7, "gpu001", "ended"),
         link(0, "gpu002", "connecting"), link(2, "gpu002", "refused", "no python3"),
         Fault(event_no=1, arrived_us=SECOND, wall_us=START_US, node=None, source="disk", text="full"),
         Marker(event_no=2, arrived_us=SECOND, wall_us=START_US, text="here"),

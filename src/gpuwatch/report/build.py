@@ -116,11 +116,14 @@ def _happening(event: AnyEvent, clock: Clock) -> Iterable[Happening]:
 
 
 def _link_gaps(events: Iterable[AnyEvent], clock: Clock, end: datetime) -> Iterable[Gap]:
-    """Yield the times in which a node did not stream, but for the first connecting that worked."""
+    """Yield the times in which a node did not stream.
+
+    The first connecting that worked at once is none, nor is the end that the viewer itself made.
+    """
     down: dict[str, Link] = {}
     streamed: set[str] = set()
     for event in events:
-        if not isinstance(event, Link):
+        if not isinstance(event, Link) or event.state == "ended":
             continue
         before = down.get(event.node)
         if event.state == "streaming":

@@ -1,0 +1,70 @@
+"""From a job file to the nodes that are reached and to what a recording keeps of the job."""
+
+from argparse import Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpuwatch.cli.jobs import described, job_of, nodes_of
+from gpuwatch.cli.watch import folder_of
+from gpuwatch.errors import InputError
+from gpuwatch.job.types import Job
+from gpuwatch.transport.node import Ssh
+
+TEXT = """
+job: ../../etc/My Job
+nodes:
+- gpu1
+- {host: gpu2, port: 2222, user: bob, python: /opt/python3}
+ssh: {user: ann, port: 22, jump: bastion, identity: id, known_hosts: /k, host_keys: accept-new}
+match: torchrun
+env: {TOKEN: planted-secret}
+network: {interfaces: eth*}
+record: {dir: out}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    (tmp_path / "job.yaml").write_text(TEXT)
+    return job_of(Namespace(job=str(tmp_path / "job.yaml"), slurm=None))
+
+
+def test_what_a_node_says_stands_above_what_the_job_says(job: Job, tmp_path: Path) -> None:
+    one, two = nodes_of(job)
+    assert (one.name, one.host, one.port, one.user, one.python) == ("gpu1", "gpu1", 22, "ann", None)
+    assert (two.port, two.user, two.python) == (2222, "bob", "/opt/python3")
+    assert one.ssh == two.ssh == Ssh(tmp_path / "id", "bastion", Path("/k"), None, "accept-new")
+    assert (one.match, dict(one.env), one.interfaces) == (
+        "torchrun",
+        {"TOKEN": "planted-secret"},
+        ("eth*",),
+    )
+    assert one.transport == "asyncssh"
+
+
+def test_without_arguments_it_is_this_machine_without_ssh() -> None:
+    job = job_of(Namespace(job=None, slurm=None))
+    assert [node.transport for node in nodes_of(job)] == ["local"]
+
+
+def test_a_transport_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("nodes: a\nssh: {transport: srun}\n")
+    job = job_of(Namespace(job=str(tmp_path / "job.yaml"), slurm=None))
+    with pytest.raises(InputError, match=r"ssh\.transport: srun"):
+        nodes_of(job)
+
+
+def test_a_recording_keeps_the_job_but_no_values_of_its_environment(job: Job) -> None:
+    kept = msgspec.json.encode(described(job)).decode()
+    assert '"TOKEN":""' in kept
+    assert "planted-secret" not in kept
+
+
+def test_a_recording_lies_inside_its_folder_whatever_the_job_is_called(
+    job: Job, tmp_path: Path
+) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert folder_of(job, now) == tmp_path / "out" / "etc-My-Job" / "20260102T030405Z"
