@@ -85,7 +85,7 @@ def computing(
         scope="job", state="COMPUTE", episode_us=since_us, suspected_us=since_us,
         confirmed_us=since_us + 30_000_000 if now_us >= since_us + 30_000_000 else None,
         confidence=0.93, shares=COMPUTING, text="all nodes compute",
-        support=(Finding("gpu.compute", 0.94, "share", 0.8, "GPUs compute most of the time"),),
+        support=(Finding("gpu.compute", 94.0, "%", 80.0, "GPUs compute 94 %, over 80 %"),),
     )  # fmt: skip
     own, ranks = zip(*(verdict_of(n, gpus, like) for n in nodes), strict=True)
     return JobVerdict(job=like, nodes=own, ranks=tuple(r for rs in ranks for r in rs), slowdown=1.0)
@@ -104,9 +104,9 @@ def starving(nodes: tuple[str, ...], culprit: str, now_us: int, gpus: int) -> Jo
         confidence=0.91, shares=STARVED,
         text=f"{culprit} waits for reads: loaders stand in disk reads 85 % of the time, 84 ms a read",
         support=(
-            Finding("thread_wait.block-read", 0.85, "share", 0.3, "loaders in disk read while their GPU was idle"),
-            Finding("gpu.starved", 0.86, "share", 0.3, "GPUs starved"),
-            Finding("disk.await", 84.0, "ms", 20.0, "a read on nvme0n1 takes"),
+            Finding("thread_wait.block-read", 85.0, "%", 30.0, "loaders blocked in disk reads while their GPU was idle 85 %, over 30 %"),
+            Finding("gpu.starved", 86.0, "%", 30.0, "GPUs starved 86 %, over 30 %"),
+            Finding("disk.await", 84.0, "ms", 20.0, "a read on nvme0n1 takes 84 ms, over 20 ms"),
         ),
         against=(Finding("disk.queue", 1.2, "1", 4.0, "few reads in flight: the loaders may be too few"),),
         missing=(Missing("gpm", "pre-Hopper GPU"), Missing("pressure", "kernel built without PSI")),

@@ -27,7 +27,7 @@ from gpuwatch.tui.sink import ScreenSink
 from gpuwatch.tui.theme import Palette, bundled, load
 from gpuwatch.tui.when import moment
 
-__all__ = ["Watch", "watch"]
+__all__ = ["Watch"]
 
 DEFAULT, COLOURLESS, FEW_COLOURS = "dark", "mono", "sixteen"
 """Themes to start with, by what the terminal can."""
@@ -297,13 +297,3 @@ class Watch(App[int]):
         deck = self.session.transport
         if deck is not None:
             deck.seek(max(deck.span[0], min(deck.span[1], now_us)))
-
-
-def watch(session: Session) -> int:
-    """Show a session until its user leaves.
-
-    Returns:
-        exit code: 0, or 1 if the engine broke down.
-    """
-    app = Watch(session)
-    return app.run() or 0

@@ -35,7 +35,7 @@ COMMANDS = (
     Command("enter", "↵", "open", "Show all that is known of the chosen node.", "detail", foot=True),
     Command("w", "w", "why", "Show the facts for and against each verdict.", "page('why')", foot=True),
     Command("e", "e", "events", "Show what happened: links, faults, verdicts.", "page('events')", foot=True),
-    Command("space", "space", "pause", "Freeze the screen, or play on; data still comes in.", "pause", foot=True),
+    Command("space", "space", "pause", "Freeze the screen; data still come in.", "pause", foot=True),
     Command("t", "t", "theme", "Change to the next theme.", "next_theme"),
     Command("question_mark", "?", "help", "Show the keys, the letters and the words.", "page('help')", foot=True),
     Command("escape", "esc", "back", "Go back to the overview.", "back"),

@@ -32,8 +32,8 @@ class ScreenSink:
         """Take one event."""
         match event:
             case Link():
-                text = " · ".join(t for t in (event.reason, event.hint) if t) or event.step
-                self._note(event.wall_us, event.node, "link", f"{event.state}: {text}")
+                told = " · ".join(t for t in (event.state, event.reason, event.hint) if t)
+                self._note(event.wall_us, event.node, "link", told)
             case Fault():
                 self._note(event.wall_us, event.node, "fault", f"{event.source}: {event.text}")
             case Hello():

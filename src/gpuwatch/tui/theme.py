@@ -25,7 +25,7 @@ COLOURS = (
     "surface", "panel",
 )  # fmt: skip
 ROLES = (
-    "text", "strong", "title", "dim", "faint", "old", "gap", "strip", "key", "cursor", "good", "warn",
+    "text", "strong", "title", "dim", "faint", "old", "gap", "rail", "strip", "key", "cursor", "good", "warn",
     "bad", *(state.lower() for state in STATES),
 )  # fmt: skip
 """What a theme file must give a style for."""
@@ -108,7 +108,9 @@ def _palette(document: dict[str, object]) -> Palette:
         TextualColor.parse(colour)
     styles = _styles(colours, roles, ansi=ansi)
     ground = BUILTIN_THEMES["ansi-dark" if dark else "ansi-light"].variables if ansi else {}
-    variables = ground | {f"verdict-{s.lower()}": _colour(styles[s.lower()], colours) for s in STATES}
+    variables = ground | {
+        f"verdict-{s.lower()}": _colour(styles[s.lower()], colours) for s in STATES
+    }
     theme = Theme(name, colours["primary"], dark=dark, ansi=ansi, variables=variables)
     for key, colour in colours.items():
         setattr(theme, key, colour)

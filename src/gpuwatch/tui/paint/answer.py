@@ -2,27 +2,33 @@
 
 from gpuwatch.model.verdict import Recurring, Verdict
 from gpuwatch.tui.paint.numbers import clock, duration, number, percent
-from gpuwatch.tui.paint.spans import Line, Span, clip, ends, safe, width, wrap
+from gpuwatch.tui.paint.pane import trouble
+from gpuwatch.tui.paint.spans import Line, Span, clip, ends, safe, whole, width, wrap
 from gpuwatch.tui.paint.words import computing, culprits, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
 __all__ = ["answer", "header"]
 
+NOTABLE = 1.05
+"""A slowdown that is worth a word."""
 NAMED = 6
-"""Waiting nodes that are named; more are counted."""
+"""Nodes that are named; more are counted."""
 
 
 def header(scene: Scene | None, title: str, mode: Line, cells: int) -> Line:
     """Return the top line: which job, how big, how long, and what the screen itself does."""
-    left: list[Span] = [(f" {safe(title)}", "title")]
     right: list[Span] = [*mode]
+    parts: list[Line] = [((f" {safe(title)}", "title"),)]
     if scene is not None:
         view = scene.view
         gpus = sum(len(n.sample.rows("gpu")) for n in view.nodes if n.sample is not None)
-        left.append((f" · {_count(len(view.nodes), 'node')} · {_count(gpus, 'GPU')}", "dim"))
-        left.append((f" · watched {duration(view.now_us - scene.started_us)}", "dim"))
+        parts += [
+            ((f" · {_count(len(view.nodes), 'node')}", "dim"),),
+            ((f" · {_count(gpus, 'GPU')}", "dim"),),
+            ((f" · watched {duration(view.now_us - scene.started_us)}", "dim"),),
+        ]
         right.append((f"  {clock(view.wall_us)} {clock(view.wall_us, pattern='%Z')} ", "text"))
-    return ends(left, right, cells)
+    return ends(whole(parts, cells - width(right) - 1), right, cells)
 
 
 def answer(scene: Scene, cells: int, height: int) -> list[Line]:
@@ -36,7 +42,7 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
     body: list[Line] = [(edge, (chip, f"chip-{role}"), ("  ", "text"), (rows[0], "strong"))]
     body += [(edge, (" " * (len(chip) + 2) + r, "strong")) for r in rows[1:]]
     indent: Span = (" ", "text")
-    for line in (_since(scene, cells - 3), _because(job), *_also(scene)):
+    for line in (_since(scene, cells - 3), _because(job), _silent(scene), *_also(scene)):
         if line:
             body.append((edge, indent, *line))
     body += [(edge,)] * (height - len(body))
@@ -51,23 +57,24 @@ def _sentence(job: Verdict) -> str:
 
 
 def _since(scene: Scene, room: int) -> Line:
+    """Return since when, how sure, who waits, what it costs; what has no room is left out."""
     job, now = scene.verdict.job, scene.view.now_us
-    parts: list[Span] = [(_age(job, now), "strong" if job.confirmed_us is not None else "dim")]
-    parts.append((f" · confidence {job.confidence:.2f}", "text"))
+    parts: list[Line] = [((_age(job, now), "strong" if job.confirmed_us is not None else "dim"),)]
+    parts.append(((f" · confidence {job.confidence:.2f}", "text"),))
+    if job.waiting:
+        parts.append(_waiting([safe(name) for name in job.waiting], room))
+    if scene.verdict.slowdown is not None and scene.verdict.slowdown >= NOTABLE:
+        parts.append(((f" · {number(scene.verdict.slowdown)}x slower than its best", "text"),))
     share = computing(job)
     if share is not None:
-        parts.append((f" · {percent(share)} of GPU time in compute", "text"))
-    if scene.verdict.slowdown is not None and scene.verdict.slowdown >= 1.05:
-        parts.append((f" · {number(scene.verdict.slowdown)}x slower than its best", "text"))
-    waiting = [safe(name) for name in job.waiting]
-    if waiting:
-        count = _count(len(waiting), "node")
-        verb = "waits" if len(waiting) == 1 else "wait"
-        names: Span = (f" · {count} {verb}: {' '.join(waiting)}", "text")
-        if len(waiting) > NAMED or width([*parts, names]) > room:
-            names = (f" · {count} {verb}", "text")
-        parts.append(names)
-    return tuple(parts)
+        parts.append(((f" · {percent(share)} of GPU time in compute", "text"),))
+    return whole(parts, room)
+
+
+def _waiting(names: list[str], room: int) -> Line:
+    named = f" · waiting: {', '.join(names)}"
+    short = len(names) <= NAMED and len(named) <= room // 2
+    return ((named if short else f" · {len(names)} wait", "text"),)
 
 
 def _age(verdict: Verdict, now_us: int) -> str:
@@ -83,6 +90,14 @@ def _because(job: Verdict) -> Line:
     return (("because ", "dim"), (" · ".join(reasons), "text")) if reasons else ()
 
 
+def _silent(scene: Scene) -> Line:
+    names = [safe(n.name) for n in scene.view.nodes if trouble(n)]
+    if not names:
+        return ()
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return (("no data from ", "dim"), (" ".join(names[:NAMED]) + more, "bad"))
+
+
 def _also(scene: Scene) -> list[Line]:
     lines: list[Line] = []
     if scene.verdict.job.candidates:
@@ -90,7 +105,7 @@ def _also(scene: Scene) -> list[Line]:
             f"{c.state} {safe(c.cause or '')}".rstrip() + f" {c.confidence:.2f}"
             for c in scene.verdict.job.candidates[:2]
         )
-        lines.append((("or ", "dim"), (rest, "text")))
+        lines.append((("could also be ", "dim"), (rest, "text")))
     lines += [(("recurring ", "dim"), (_recurring(r), "text")) for r in scene.verdict.recurring[:2]]
     return lines
 

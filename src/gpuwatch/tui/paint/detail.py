@@ -21,7 +21,12 @@ from gpuwatch.tui.scene import Scene
 __all__ = ["detail"]
 
 NAME = 26
-VALUE = 13
+VALUE = 22
+LEAST = 10
+"""Cells of a value, at most and at least, where entities stand side by side."""
+SINGLE = 13
+RANK = 14
+STATE = 20
 PANE = 8
 
 
@@ -48,45 +53,47 @@ def _sources() -> Mapping[tuple[str, str], str]:
 
 
 def _ranks(verdicts: tuple[Verdict, ...], node: NodeView) -> list[Line]:
+    """Return a line a rank: its verdict, and where the threads of each role stood."""
     window = node.window(WINDOW_S)
-    if not verdicts and window is None:
-        return []
-    lines: list[Line] = [
-        (),
-        _heading("ranks", f"what their threads were found in, last {WINDOW_S:.0f} s"),
-    ]
-    told = {v.rank: v for v in verdicts}
     shares = _wait_shares(window) if window is not None else {}
-    for rank, role in sorted(shares):
-        verdict = told.get(rank)
-        words = ("", "dim") if verdict is None else (state_words(verdict), role_of(verdict.state))
-        label = f"  rank {safe(rank)} {safe(role)}"
-        spans: list[Span] = [(fit(label, NAME), "text"), (fit(words[0], 20), words[1])]
-        for family, share in shares[rank, role][:5]:
-            spans += [(f" {WAITS.get(family, safe(family))} ", "dim"), (percent(share), "text")]
+    told = {v.rank or "?": v for v in verdicts}
+    names = sorted(told.keys() | shares.keys(), key=lambda name: (len(name), name))
+    if not names:
+        return []
+    lines: list[Line] = [(), _heading("ranks", f"where their threads stood, last {WINDOW_S:.0f} s")]
+    for name in names:
+        spans: list[Span] = [(fit(f"  rank {safe(name)}", RANK), "text")]
+        if name in told:
+            spans.append((fit(state_words(told[name]), STATE), role_of(told[name].state)))
+        for role, families in sorted(shares.get(name, {}).items(), key=_main_first):
+            spans.append((f"  {safe(role)}", "dim"))
+            spans += [(f" {WAITS.get(f, safe(f))} {percent(n)}", "text") for f, n in families[:3]]
         lines.append(tuple(spans))
-    for rank_name in sorted(k for k in told.keys() - {r for r, _ in shares} if k is not None):
-        verdict = told[rank_name]
-        lines.append(
-            (
-                (fit(f"  rank {safe(rank_name)}", NAME), "text"),
-                (state_words(verdict), role_of(verdict.state)),
-            )
-        )
-    return lines if len(lines) > 2 else []
+    return lines
 
 
-def _wait_shares(window: Window) -> dict[tuple[str, str], list[tuple[str, float]]]:
-    counts: dict[tuple[str, str], dict[str, float]] = {}
+def _main_first(entry: tuple[str, object]) -> tuple[bool, str]:
+    return entry[0] != "main", entry[0]
+
+
+def _wait_shares(window: Window) -> dict[str, dict[str, list[tuple[str, float]]]]:
+    """Return, by rank and role, the families of waits and their shares, largest first."""
+    counts: dict[str, dict[str, dict[str, float]]] = {}
     for labels in window.entities("thread_wait"):
         seen = window.growth("thread_wait", labels, "wait_samples")
         if seen:
-            families = counts.setdefault((str(labels[1]), str(labels[2])), {})
-            families[str(labels[3])] = families.get(str(labels[3]), 0) + seen
+            rank, role, family = (str(label) for label in labels[1:4])
+            families = counts.setdefault(rank, {}).setdefault(role, {})
+            families[family] = families.get(family, 0) + seen
     return {
-        key: sorted(((f, n / sum(fs.values())) for f, n in fs.items()), key=lambda pair: -pair[1])
-        for key, fs in counts.items()
+        rank: {role: _shares(families) for role, families in roles.items()}
+        for rank, roles in counts.items()
     }
+
+
+def _shares(families: Mapping[str, float]) -> list[tuple[str, float]]:
+    total = sum(families.values())
+    return sorted(((f, n / total) for f, n in families.items()), key=lambda pair: -pair[1])
 
 
 def _facts(node: NodeView) -> list[Line]:
@@ -111,9 +118,10 @@ def _scope(
     if scope == "node":
         return [(), _heading(scope, ""), *(_metric(node, m, sources) for m in rows)]
     lines: list[Line] = []
-    each = max(1, (cells - NAME - 2) // (VALUE + 1))
+    each = max(1, (cells - NAME) // (LEAST + 1))
+    room = min(VALUE, (cells - NAME) // min(each, len(entities)) - 1)
     for start in range(0, len(entities), each):
-        lines += _block(node, scope, entities[start : start + each])
+        lines += _block(node, scope, entities[start : start + each], room)
     return lines
 
 
@@ -126,23 +134,23 @@ def _metric(node: NodeView, row: Metric, sources: Mapping[tuple[str, str], str])
     text = quantity(row, value)
     return (
         (fit(f"  {row.name}", NAME + 4), "text"),
-        (f"{text:>{VALUE}}", "old" if value is None else "strong"),
+        (f"{text:>{SINGLE}}", "old" if value is None else "strong"),
         (f"  {note}", "dim"),
     )
 
 
-def _block(node: NodeView, scope: str, entities: list[Labels]) -> list[Line]:
+def _block(node: NodeView, scope: str, entities: list[Labels], room: int) -> list[Line]:
     """Return a table of entities side by side: their labels, then a line a metric."""
     lines: list[Line] = [(), _heading(scope, "")]
     for i, label in enumerate(catalogue.LABELS[scope]):
         cells = [
-            (f" {fit(safe(str(e[i])), VALUE)}", "strong" if i == 0 else "dim") for e in entities
+            (f" {fit(safe(str(e[i])), room)}", "strong" if i == 0 else "dim") for e in entities
         ]
         lines.append(((fit(f"  {label.name}", NAME), "dim"), *cells))
     for row in catalogue.VALUES[scope]:
         values = [_value(node, row, labels) for labels in entities]
         spans = [
-            (f" {fit(quantity(row, v), VALUE)}", "old" if v is None else "text") for v in values
+            (f" {fit(quantity(row, v), room)}", "old" if v is None else "text") for v in values
         ]
         lines.append(((fit(f"  {row.name}", NAME), "text"), *spans))
     return lines

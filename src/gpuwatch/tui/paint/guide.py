@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gpuwatch.agent.waits import FAMILIES
 from gpuwatch.model.verdict import CAUSES, LETTERS
 from gpuwatch.tui.commands import Command
-from gpuwatch.tui.paint.spans import Line, columns, fit
+from gpuwatch.tui.paint.spans import Line, Span, columns, fit
 from gpuwatch.tui.paint.words import GPU_LETTERS, GPU_ROLES, WAITS
 
 __all__ = ["guide"]
@@ -43,24 +43,19 @@ def guide(commands: Sequence[Command], cells: int) -> list[Line]:
 
 
 def _letters() -> list[Line]:
-    lines = [_title("verdicts: what GPUs wait for, and its cause")]
+    lines = [_title("verdicts: what GPUs wait for")]
     for state, letter in LETTERS.items():
-        causes = f": {', '.join(CAUSES[state])}" if CAUSES[state] else ""
-        lines.append(
-            (
-                (f"  {letter} ", state.lower()),
-                (fit(state, 10), state.lower()),
-                (f"{MEANING[state]}{causes}", "dim"),
-            )
-        )
+        named: Span = (f"  {letter} {fit(state, 10)}", state.lower())
+        lines.append((named, (MEANING[state], "text")))
+        if CAUSES[state]:
+            lines.append(((" " * 14, "text"), (", ".join(CAUSES[state]), "dim")))
     lines += [(), _title("GPU row: one letter a GPU")]
-    lines.append(
-        tuple(
-            s
-            for c, word in GPU_LETTERS.items()
-            for s in ((f"  {c}", GPU_ROLES[c]), (f" {word}", "dim"))
-        )
-    )
+    letters = [
+        ((f"  {c} ", GPU_ROLES[c]), (fit(word, 11), "dim")) for c, word in GPU_LETTERS.items()
+    ]
+    lines += [
+        tuple(s for pair in letters[i : i + 3] for s in pair) for i in range(0, len(letters), 3)
+    ]
     lines += [(), _title("what threads wait in")]
     lines += [_entry(WAITS[f], "text", 14, meaning) for f, meaning in FAMILIES.items()]
     lines += [

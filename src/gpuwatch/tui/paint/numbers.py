@@ -90,6 +90,8 @@ def quantity(row: Metric, value: float | None) -> str:
     if row.kind == COUNTER:
         if row.unit in _SECONDS:
             return percent(value * _SECONDS[row.unit])
+        if row.unit == "mJ":
+            return scaled(value / 1000, "W")
         return f"{number(value)} /s" if row.unit == "1" else scaled(value, f"{row.unit}/s")
     if row.unit == "B":
         return gib(value) if value >= 2**20 else scaled(value, "B")

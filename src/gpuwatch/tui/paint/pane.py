@@ -1,27 +1,58 @@
 """A node's pane: its verdict on the border, its GPUs, and what they could wait on inside."""
 
 from gpuwatch.model.view import NodeView
-from gpuwatch.tui.paint.facts import Facts, Gpu
+from gpuwatch.tui.paint.facts import Facts, Gpu, Wait
 from gpuwatch.tui.paint.numbers import (
     MISSING,
     bits,
     duration,
-    gib,
     milliseconds,
     number,
     percent,
     scaled,
 )
-from gpuwatch.tui.paint.spans import Line, Span, clip, ends, fit, pad, safe, width, wrap
+from gpuwatch.tui.paint.spans import (
+    Line,
+    Span,
+    clip,
+    columns,
+    ends,
+    fit,
+    pad,
+    safe,
+    whole,
+    width,
+    wrap,
+)
 from gpuwatch.tui.paint.strip import activity, strip_cells
 from gpuwatch.tui.paint.words import GPU_ROLES, WAITS, computing, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
-__all__ = ["SHORT", "age", "gpu_letters", "net", "pane", "status", "trouble", "waits"]
+__all__ = [
+    "CARD",
+    "SHORT",
+    "age",
+    "card_lines",
+    "gpu_letters",
+    "pane",
+    "status",
+    "trouble",
+    "waits",
+]
 
 SHORT = 8
 """Lines of a pane without a line for each GPU."""
 LABEL = 6
+WIDE = 44
+"""Cells inside a pane that leave room for words beside the numbers."""
+SPACED = 8
+"""GPUs whose letters stand apart; more stand together."""
+LOSS = 0.001
+"""Share of segments sent again that is marked."""
+DULL = {"run", "futex", "pipe", "poll", "sleep", "gpu", "process", "unknown"}
+"""Waits that say little by themselves: work, queues, timers."""
+CARD = 27
+"""Cells that one GPU's index, letter, utilisation, power and heat take."""
 
 
 def pane(scene: Scene, node: NodeView, cells: int, height: int, *, chosen: bool) -> list[Line]:
@@ -29,8 +60,7 @@ def pane(scene: Scene, node: NodeView, cells: int, height: int, *, chosen: bool)
     inside = cells - 4
     words, role = status(scene, node)
     body = _body(scene, node, inside, height - 2)
-    edge = role if node.name in scene.blamed or trouble(node) else "faint"
-    edge = "cursor" if chosen else edge
+    edge = role if node.name in scene.blamed or trouble(node) else "key" if chosen else "faint"
     top = _border("╭", "╮", _name(node, chosen=chosen), ((f" {words} ", role),), cells, edge)
     bottom = _border("╰", "╯", _age(node, scene.facts(node)), (), cells, edge)
     left: Span = ("│ ", edge)
@@ -74,26 +104,16 @@ def gpu_letters(gpus: tuple[Gpu, ...], gap: str = " ") -> Line:
     return tuple(spans)
 
 
-def waits(found: Facts) -> Line:
-    """Return what most threads of each role wait in."""
-    spans: list[Span] = []
-    for wait in found.waits:
-        gap = "  " if spans else ""
-        words = WAITS.get(wait.family, safe(wait.family))
-        spans += [(f"{gap}{safe(wait.role)} ", "dim"), (f"{words} {percent(wait.share)}", "text")]
-    return tuple(spans)
+def waits(found: Facts, cells: int) -> Line:
+    """Return what most threads of each role wait in, the telling waits first."""
+    told = sorted(found.waits, key=lambda wait: wait.family in DULL)
+    return whole((_wait(wait, first=i == 0) for i, wait in enumerate(told)), cells)
 
 
-def net(found: Facts) -> Line:
-    """Return the busiest interface's flow beside its line rate; without that, bytes alone."""
-    nic = found.nic
-    if nic is None:
-        return ((MISSING, "old"),)
-    down, up = (bits(v, nic.line_bps) for v in (nic.down, nic.up))
-    if nic.line_bps is None:
-        return ((f"↓ {down} ↑ {up}", "text"), (" of unknown line", "dim"))
-    line = scaled(nic.line_bps, "b/s")
-    return ((f"↓ {down} ↑ {up} Gb/s", "text"), (f" of {line}", "dim"))
+def _wait(wait: Wait, *, first: bool) -> Line:
+    gap = "" if first else "  "
+    words = WAITS.get(wait.family, safe(wait.family))
+    return ((f"{gap}{safe(wait.role)} ", "dim"), (f"{words} {percent(wait.share)}", "text"))
 
 
 def _border(left: str, right: str, start: Line, end: Line, cells: int, role: str) -> Line:
@@ -142,16 +162,18 @@ def _link(node: NodeView, cells: int) -> list[Line]:
 
 def _numbers(scene: Scene, node: NodeView, cells: int, rows: int) -> list[Line]:
     found = scene.facts(node)
+    room = cells - LABEL
     lines = [
         _gpus(scene, node, found, cells),
         _strip(scene, node, cells),
-        _row("wait", waits(found) or ((_why(node, "threads") or MISSING, "old"),)),
-        _net_row(node, found, cells),
-        _row("disk", _disk(node, found)),
-        _row("cpu", _cpu(node, found)),
+        _row("wait", waits(found, room) or ((_why(node, "threads") or MISSING, "old"),)),
+        _net(node, found, cells),
+        _row("disk", _disk(node, found, room)),
+        _row("cpu", _cpu(node, found, room)),
     ]
-    if rows >= len(lines) + len(found.gpus):
-        lines += [_card(gpu, cells) for gpu in found.gpus]
+    left = rows - len(lines)
+    if found.gpus and left >= card_lines(len(found.gpus), cells + 4):
+        lines += _cards(found.gpus, cells, left)
     return lines
 
 
@@ -167,67 +189,97 @@ def _why(node: NodeView, source: str) -> str | None:
 def _gpus(scene: Scene, node: NodeView, found: Facts, cells: int) -> Line:
     if not found.gpus:
         return _row("GPU", ((_why(node, "nvml") or f"{MISSING}  no GPU listed", "old"),))
-    act = computing(scene.by_node.get(node.name))
-    right: list[Span] = [("compute ", "dim"), (fit(f"{percent(act):>5}", 5), "strong")]
+    roomy = len(found.gpus) <= SPACED and cells >= WIDE
+    left = _row("GPU", gpu_letters(found.gpus, " " if roomy else ""))
+    act = f"{percent(computing(scene.by_node.get(node.name))):>5}"
+    share: Line = (
+        (("  compute ", "dim"), (act, "strong")) if roomy else (("  ", "text"), (act, "strong"))
+    )
+    power: Line = ()
     if found.power_w is not None:
         limit = "" if found.limit_w is None else f"/{found.limit_w:.0f}"
-        right.append((f"  {found.power_w:.0f}{limit} W", "text"))
-    letters = gpu_letters(found.gpus, " " if len(found.gpus) <= 8 else "")
-    return ends(_row("GPU", letters), right, cells)
+        power = ((f"  {found.power_w:.0f}{limit} W", "text"),)
+    return ends(left, whole((share, power), cells - width(left)), cells)
 
 
 def _strip(scene: Scene, node: NodeView, cells: int) -> Line:
-    scale = " 0-100 %, 5 min"
+    scale = " 0-100 %, 5 min" if cells >= WIDE else " 5 min"
     wide = strip_cells(cells - LABEL - len(scale))
     shares = scene.history.activity(node.name, scene.view.now_us, wide)
     return _row("", (*activity(shares), (scale, "faint")))
 
 
-def _net_row(node: NodeView, found: Facts, cells: int) -> Line:
-    if found.nic is None:
+def _net(node: NodeView, found: Facts, cells: int) -> Line:
+    """Return the busiest interface's flow beside its line rate; without that, bytes alone."""
+    nic = found.nic
+    if nic is None:
         return _row("net", ((_why(node, "nic") or MISSING, "old"),))
-    lost = found.loss is not None and found.loss >= 0.001
-    loss: Line = (("loss ", "dim"), (percent(found.loss, 2), "warn" if lost else "text"))
-    row = _row("net", ((f"{safe(found.nic.name, 12)} ", "dim"), *net(found)))
-    if width(row) + width(loss) + 2 > cells:
-        row = _row("net", net(found))
-    return ends(row, loss, cells)
+    lost = found.loss is not None and found.loss >= LOSS
+    loss: Line = ((" loss ", "dim"), (percent(found.loss, 2), "warn" if lost else "text"))
+    down, up = (bits(v, nic.line_bps) for v in (nic.down, nic.up))
+    flow: Line = ((f"↓ {down} ↑ {up}", "text"),)
+    line: Line = ((" line rate unknown", "dim"),)
+    if nic.line_bps is not None:
+        flow = ((f"↓ {down} ↑ {up} Gb/s", "text"),)
+        line = ((f" of {number(nic.line_bps / 1e9)}", "dim"),)
+    named: Line = ((f"  {safe(nic.name, 12)}", "dim"),)
+    room = cells - LABEL - width(loss)
+    return ends(_row("net", whole((flow, line, named), room)), loss, cells)
 
 
-def _disk(node: NodeView, found: Facts) -> Line:
+def _disk(node: NodeView, found: Facts, cells: int) -> Line:
     disk = found.disk
     if disk is None:
         return ((_why(node, "disk") or MISSING, "old"),)
-    speed = scaled(disk.bytes_s, "B/s")
     wait = "quiet" if disk.await_ms is None else milliseconds(disk.await_ms)
-    busy = percent(disk.busy)
-    return (
-        (f"{safe(disk.name, 12)} ", "dim"),
-        (f"{wait}  {speed}", "text"),
-        (f"  busy {busy}", "dim"),
-    )
+    flow: Line = ((f"{wait}  {scaled(disk.bytes_s, 'B/s')}", "text"),)
+    busy: Line = (("  busy ", "dim"), (percent(disk.busy), "text"))
+    return whole((flow, busy, ((f"  {safe(disk.name, 12)}", "dim"),)), cells)
 
 
-def _cpu(node: NodeView, found: Facts) -> Line:
+def _cpu(node: NodeView, found: Facts, cells: int) -> Line:
     if found.cpu is None:
         return ((_why(node, "cpu") or MISSING, "old"),)
     queue = f" {safe(found.queue, 24)}" if found.queue and (found.kworker or 0) >= 0.005 else ""
-    return (
-        (f"{percent(found.cpu)}", "text"),
-        ("  iowait ", "dim"),
-        (percent(found.iowait), "text"),
-        ("  kworkers ", "dim"),
-        (f"{percent(found.kworker)}{queue}", "text"),
+    return whole(
+        (
+            ((f"{percent(found.cpu)}", "text"),),
+            (("  iowait ", "dim"), (percent(found.iowait), "text")),
+            (("  kwork ", "dim"), (percent(found.kworker), "text")),
+            ((queue, "dim"),),
+        ),
+        cells,
     )
+
+
+def card_lines(gpus: int, cells: int, card: int = CARD) -> int:
+    """Return how many lines a pane needs for its GPUs, when each gets `card` cells at least."""
+    return -(-gpus // max(1, (cells - 4) // card))
+
+
+def _cards(gpus: tuple[Gpu, ...], cells: int, lines: int) -> list[Line]:
+    """Return GPUs below and, if lines are short, beside each other, counted down the columns."""
+    across = -(-len(gpus) // lines)
+    rows = [gpus[start::lines] for start in range(min(lines, len(gpus)))]
+    room = cells // across
+    return [columns([(_card(gpu, room), room) for gpu in row], 0) for row in rows]
 
 
 def _card(gpu: Gpu, cells: int) -> Line:
     power = MISSING if gpu.power_w is None else f"{gpu.power_w:.0f} W"
     heat = MISSING if gpu.temperature_c is None else f"{number(gpu.temperature_c)} °C"
-    line: Line = (
-        (f"{gpu.index:>5} ", "dim"),
-        (f"{gpu.letter}  ", GPU_ROLES[gpu.letter]),
-        ("util ", "dim"),
-        (f"{percent(gpu.util):>5}  {power:>6}  {heat:>6}  {gib(gpu.memory_bytes):>8}", "text"),
-    )
-    return clip(line, cells)
+    line: list[Span] = [
+        (f"{gpu.index:>2} ", "dim"),
+        (f"{gpu.letter} ", GPU_ROLES[gpu.letter]),
+        (f"{percent(gpu.util):>5}  {power:>6}  {heat:>5}", "text"),
+    ]
+    limit = "" if gpu.limit_w is None else f" {gpu.limit_w:.0f} W"
+    room = cells - width(line) - 2 - len(limit)
+    if room >= 4 and gpu.power_w is not None and gpu.limit_w:
+        filled = min(room, round(room * gpu.power_w / gpu.limit_w))
+        line += [
+            ("  " + "━" * filled, GPU_ROLES[gpu.letter]),
+            ("━" * (room - filled), "rail"),
+            (limit, "dim"),
+        ]
+    return tuple(line)

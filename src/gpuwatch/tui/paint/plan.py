@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpuwatch.tui.paint.pane import SHORT
+from gpuwatch.tui.paint.pane import CARD, SHORT, card_lines
 
 __all__ = ["MIN_HEIGHT", "MIN_WIDTH", "Plan", "plan"]
 
@@ -16,6 +16,8 @@ PANE_CELLS = 40
 """Narrowest pane that still says everything."""
 GOOD_CELLS = 56
 """Width of a pane that reads well."""
+EXTRA = 3
+"""Lines of the timeline beside the nodes' lanes: scale, the job's lane, letters."""
 LANES = 3
 """Fewest lines of the timeline: its scale and two lanes."""
 
@@ -31,6 +33,8 @@ class Plan:
         grid: lines that nodes take.
         explained: of the chosen node's pane below the lines; 0: none.
         lanes: of the timeline; 0: none.
+        rest: what is left for the last events.
+        card: least cells that each GPU's line in a pane gets; 0: GPUs have no lines.
     """
 
     answer: int
@@ -39,6 +43,8 @@ class Plan:
     grid: int
     explained: int
     lanes: int
+    rest: int
+    card: int
 
 
 def plan(nodes: int, gpus: int, cells: int, lines: int, bar: int) -> Plan:
@@ -54,27 +60,37 @@ def plan(nodes: int, gpus: int, cells: int, lines: int, bar: int) -> Plan:
     answer = 5 if lines >= 32 else 4 if lines >= 20 else 2
     body = lines - answer - 2 - bar
     if nodes <= FEW:
-        for pane in (SHORT + gpus, SHORT):
-            columns = _columns(max(1, nodes), pane, cells, body)
+        wanted = _lanes(nodes, nodes + EXTRA)
+        for card, room in (
+            (cells, body - wanted),
+            (CARD, body - wanted),
+            (0, body - wanted),
+            (0, body),
+        ):
+            columns, pane = _panes(max(1, nodes), gpus, card, cells, room)
             if columns:
                 grid = -(-nodes // columns) * pane
-                return Plan(answer, columns, pane, grid, 0, _lanes(nodes, body - grid))
+                lanes = _lanes(nodes, body - grid)
+                return Plan(answer, columns, pane, grid, 0, lanes, body - grid - lanes, card)
     body -= 1  # the heading
     explained = SHORT if body >= SHORT + 4 else 0
     grid = min(nodes, body - explained)
-    return Plan(answer, 0, 1, grid, explained, _lanes(nodes, body - explained - grid))
+    lanes = _lanes(min(nodes, FEW), body - explained - grid)
+    return Plan(answer, 0, 1, grid, explained, lanes, body - explained - grid - lanes, 0)
 
 
-def _columns(nodes: int, pane: int, cells: int, body: int) -> int:
-    """Return in how many columns panes of this height fit, 0 if in none; wide ones first."""
+def _panes(nodes: int, gpus: int, card: int, cells: int, room: int) -> tuple[int, int]:
+    """Return in how many columns panes fit, 0 if in none, and their height; wide ones first."""
     first = max(1, min(nodes, cells // GOOD_CELLS))
     for columns in range(first, max(first, cells // PANE_CELLS) + 1):
         rows = -(-nodes // columns)
-        if rows * pane <= body:
-            return -(-nodes // rows)
-    return 0
+        even = -(-nodes // rows)
+        pane = SHORT + (card_lines(gpus, cells // even, card) if card else 0)
+        if rows * pane <= room:
+            return even, pane
+    return 0, SHORT
 
 
 def _lanes(nodes: int, room: int) -> int:
-    wanted = min(nodes + 3, room)
+    wanted = min(nodes + EXTRA, room)
     return wanted if wanted >= LANES else 0

@@ -22,6 +22,7 @@ __all__ = [
     "pad",
     "plain",
     "safe",
+    "whole",
     "width",
     "wrap",
 ]
@@ -98,6 +99,18 @@ def columns(parts: Sequence[tuple[Iterable[Span], int]], gap: int = 1) -> Line:
             line.append((" " * gap, "text"))
         line.extend(pad(part, cells))
     return tuple(line)
+
+
+def whole(parts: Iterable[Line], cells: int) -> Line:
+    """Return parts one after the other, each whole or not at all; only the first may be cut."""
+    line: Line = ()
+    for part in parts:
+        longer = (*line, *part)
+        if width(longer) <= cells:
+            line = longer
+        elif not line:
+            line = clip(part, cells)
+    return line
 
 
 def wrap(text: str, cells: int, lines: int) -> list[str]:

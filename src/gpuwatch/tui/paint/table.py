@@ -38,12 +38,12 @@ def _strip(scene: Scene, node: NodeView, _: Facts) -> Line:
 def _net(_: Scene, __: NodeView, found: Facts) -> Line:
     if found.nic is None:
         return _text(MISSING)
-    return _text(f"{scaled(found.nic.down, 'B'):>6} {scaled(found.nic.up, 'B'):>6}")
+    return _text(f"{scaled(found.nic.down, ''):>6} {scaled(found.nic.up, ''):>6}")
 
 
 def _loss(_: Scene, __: NodeView, found: Facts) -> Line:
     lost = found.loss is not None and found.loss >= 0.001
-    return ((f"{percent(found.loss, 2):>7}", "warn" if lost else "text"),)
+    return ((f"{percent(found.loss, 2)}", "warn" if lost else "text"),)
 
 
 def _disk(_: Scene, __: NodeView, found: Facts) -> Line:
@@ -51,6 +51,9 @@ def _disk(_: Scene, __: NodeView, found: Facts) -> Line:
         return _text(MISSING)
     return _text("quiet" if found.disk.await_ms is None else milliseconds(found.disk.await_ms))
 
+
+WAITS = 26
+"""Cells for what threads wait in."""
 
 COLUMNS = (
     _Column("node", 14, lambda _, node, __: ((safe(node.name), "strong"),)),
@@ -62,10 +65,10 @@ COLUMNS = (
     ),
     _Column("last 5 min", 15, _strip),
     _Column("GPUs", 8, lambda _, __, found: gpu_letters(found.gpus, "")),
-    _Column("threads wait in", 32, lambda _, __, found: waits(found)),
-    _Column("loss", 7, _loss),
-    _Column("net ↓  ↑ /s", 14, _net),
+    _Column("threads wait in", WAITS, lambda _, __, found: waits(found, WAITS)),
     _Column("disk", 7, _disk),
+    _Column("loss", 7, _loss),
+    _Column("net ↓    ↑ B/s", 14, _net),
     _Column("iowait", 6, lambda _, __, found: _text(f"{percent(found.iowait):>6}")),
     _Column("kwork", 6, lambda _, __, found: _text(f"{percent(found.kworker):>6}")),
     _Column("age", 5, lambda _, node, __: (age(node),)),

@@ -19,7 +19,8 @@ def timeline(scene: Scene, cells: int, lines: int) -> list[Line]:
         return []
     buckets = max(1, cells - LABEL - 2)
     now = scene.view.now_us
-    names = [n.name for n in order(scene)][: lines - 3]
+    nodes = scene.view.nodes if len(scene.view.nodes) <= lines - 3 else order(scene)
+    names = [n.name for n in nodes][: lines - 3]
     rows = [(JOB, scene.history.letters(JOB, now, buckets))]
     rows += [(name, scene.history.letters(name, now, buckets)) for name in names]
     scale = f"{duration(buckets * BUCKET_S * 1e6)} ago"

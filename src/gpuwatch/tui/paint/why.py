@@ -1,7 +1,7 @@
 """Why: the verdicts as chains of facts, for, against, missing, and what else it could be."""
 
 from gpuwatch.model.verdict import Finding, Verdict
-from gpuwatch.tui.paint.numbers import MISSING, clock, duration, number, percent
+from gpuwatch.tui.paint.numbers import clock, duration, percent
 from gpuwatch.tui.paint.spans import Line, Span, fit, safe, wrap
 from gpuwatch.tui.paint.words import culprits, role_of, state_words
 from gpuwatch.tui.scene import Scene
@@ -9,16 +9,15 @@ from gpuwatch.tui.scene import Scene
 __all__ = ["why"]
 
 LABEL = 10
+METRIC = 30
 
 
 def why(scene: Scene, cells: int) -> list[Line]:
-    """Return the job's verdict explained, then each blamed node's, then the rest in one line."""
+    """Return the job's verdict explained, then each node's, the blamed first."""
     lines = _verdict(scene, scene.verdict.job, "job", cells)
     told = [v for v in scene.verdict.nodes if v.node in scene.blamed]
     rest = [v for v in scene.verdict.nodes if v.node not in scene.blamed]
-    for verdict in told:
-        lines += [(), *_verdict(scene, verdict, safe(verdict.node or "?"), cells)]
-    for verdict in rest:
+    for verdict in (*told, *rest):
         lines += [(), *_verdict(scene, verdict, safe(verdict.node or "?"), cells)]
     return lines
 
@@ -71,28 +70,15 @@ def _when(scene: Scene, verdict: Verdict) -> Line:
 
 
 def _findings(label: str, findings: tuple[Finding, ...], cells: int) -> list[Line]:
-    lines: list[Line] = []
-    room = max(10, cells - LABEL - 4 - 30)
-    for i, finding in enumerate(findings):
-        value = MISSING if finding.value is None else _measure(finding.value, finding.unit)
-        limit = (
-            ""
-            if finding.threshold is None
-            else f"limit {_measure(finding.threshold, finding.unit)}"
+    """Return a line a finding; its sentence says value and threshold, its metric stands apart."""
+    room = max(20, cells - LABEL - 4 - METRIC)
+    return [
+        _labelled(
+            label if i == 0 else "",
+            ((fit(safe(f.text or f.metric), room), "text"), (f" {safe(f.metric)}", "faint")),
         )
-        spans: list[Span] = [
-            (fit(safe(finding.text or finding.metric), room), "text"),
-            (f" {value:>13} ", "strong"),
-            (f" {limit}", "dim"),
-        ]
-        lines.append(_labelled(label if i == 0 else "", tuple(spans)))
-    return lines
-
-
-def _measure(value: float, unit: str) -> str:
-    if unit in {"share", "1"} and 0 <= value <= 1:
-        return percent(value, 0 if value >= 0.01 or value == 0 else 2)
-    return f"{number(value)} {safe(unit)}".rstrip() if unit not in {"share", "1"} else number(value)
+        for i, f in enumerate(findings)
+    ]
 
 
 def _shares(verdict: Verdict) -> Line:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from textual import on
 
 from gpuwatch.model.view import NodeView
+from gpuwatch.tui.paint.log import log
 from gpuwatch.tui.paint.pane import SHORT, pane
 from gpuwatch.tui.paint.plan import Plan
 from gpuwatch.tui.paint.spans import Line, columns
@@ -17,6 +18,9 @@ from gpuwatch.tui.widgets.canvas import Canvas
 
 __all__ = ["Overview"]
 
+LEAST = 4
+"""Lines that are worth a heading and the last events."""
+
 
 class Overview(Page):
     """All nodes of the job."""
@@ -27,7 +31,8 @@ class Overview(Page):
 
     def paint_body(self, scene: Scene, cut: Plan, cells: int) -> None:
         """Paint the nodes, and below them the chosen node and the timeline."""
-        self._put(self.below, self._below(scene, cut, cells), None)
+        self.body.styles.height = cut.grid
+        self._put(self.below, self._below(scene, cut, cells), cut.explained + cut.lanes + cut.rest)
         if cut.columns:
             rows = _panes(scene, cut, cells, self.stage.chosen_node())
             self.body.show(self.stage.palette, len(rows), lambda y: rows[y])
@@ -65,6 +70,8 @@ class Overview(Page):
             rows += pane(scene, chosen, cells, SHORT, chosen=True)
         if cut.lanes:
             rows += timeline(scene, cells, cut.lanes)
+        if cut.rest >= LEAST:
+            rows += [(), ((" what happened", "dim"),), *log(scene)[: cut.rest - 2]]
         return rows
 
     @on(Canvas.Clicked, "#body")

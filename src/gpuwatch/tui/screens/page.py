@@ -85,6 +85,11 @@ class Page(Screen[None]):
         """Return the body."""
         raise NotImplementedError
 
+    def before(self, cells: int) -> Sequence[Line]:
+        """Return the body while there is no scene yet."""
+        del cells
+        return [((" waits for the first samples", "dim"),)]
+
     def repaint(self) -> None:
         """Paint every region from the scene that the app shows now."""
         cells, lines = self.stage.size
@@ -121,8 +126,7 @@ class Page(Screen[None]):
         """Paint the regions between the answer and the keys."""
         del cut
         self.below.display = False
-        rows = self.lines(scene, cells - 1)
-        self.body.show(self.stage.palette, len(rows), lambda y: rows[y])
+        self._fill(self.lines(scene, cells - 1))
 
     def heading(self, cut: Plan, cells: int) -> list[Line]:
         """Return lines between the answer and the body, which do not scroll."""
@@ -146,7 +150,11 @@ class Page(Screen[None]):
             line = transport(scene, deck.span, deck.speed, paused=deck.paused, cells=cells)
             self._put(self.bar, [line], None)
 
+    def _fill(self, rows: Sequence[Line]) -> None:
+        self.body.show(self.stage.palette, len(rows), lambda y: rows[y])
+
     def _put(self, canvas: Canvas, rows: Sequence[Line], height: int | None) -> None:
-        canvas.display = bool(rows)
-        canvas.styles.height = len(rows) if height is None else height
+        tall = len(rows) if height is None else height
+        canvas.display = tall > 0
+        canvas.styles.height = tall
         canvas.show(self.stage.palette, len(rows), lambda y: rows[y])

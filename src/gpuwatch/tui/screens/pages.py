@@ -45,6 +45,10 @@ class Help(Page):
     def lines(self, scene: Scene, cells: int) -> Sequence[Line]:
         """Return the help text."""
         del scene
+        return self.before(cells)
+
+    def before(self, cells: int) -> Sequence[Line]:
+        """Return the help text."""
         return guide(self.stage.commands, cells)
 
 

@@ -25,7 +25,8 @@ class Canvas(ScrollView, can_focus=False):
 
     DEFAULT_CSS = """
     Canvas { background: $background; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0;
-             overflow-x: hidden; }
+             overflow-x: hidden; scrollbar-background: $background;
+             scrollbar-background-hover: $background; scrollbar-color: $panel; }
     Canvas.still { overflow-y: hidden; }
     """
 
