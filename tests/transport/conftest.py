@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.feed.live import Live
-from gpuwatch.model.event import AnyEvent, Link, Sample
+from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
 from gpuwatch.transport.node import Node
 from sshd import Sshd
 
@@ -40,12 +40,14 @@ class Watch:
                         return event
         except TimeoutError:
             pass
-        told = [e for e in self.events if not isinstance(e, Sample)][-20:]
-        pytest.fail("did not come; last events: " + "\n".join(map(str, told)))
+        told = [e for e in self.events if not isinstance(e, Sample | Tick)][-20:]
+        pytest.fail("did not come; last events:\n" + "\n".join(map(str, told)))
 
-    async def sample(self, node: str, **wanted: Any) -> Sample:
-        """Return the next sample of a node with these fields."""
-        event = await self.until(lambda e: isinstance(e, Sample) and matches(e, node, wanted))
+    async def sample(self, node: str, sequence: int = 0) -> Sample:
+        """Return the next sample of a node with this sequence number or a later one."""
+        event = await self.until(
+            lambda e: isinstance(e, Sample) and e.node == node and e.sequence >= sequence
+        )
         assert isinstance(event, Sample)
         return event
 
@@ -56,10 +58,6 @@ class Watch:
         )
         assert isinstance(event, Link)
         return event
-
-
-def matches(event: Sample, node: str, wanted: dict[str, Any]) -> bool:
-    return event.node == node and all(getattr(event, k) == v for k, v in wanted.items())
 
 
 @pytest.fixture

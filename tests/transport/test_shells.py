@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from debian import needs
 from gpuwatch.errors import InputError
+from gpuwatch.model.event import Fault
 from gpuwatch.transport.bootstrap import check_start, new_marker, start_command
 from gpuwatch.transport.node import Node
 from sshd import NEEDS_SSHD, Sshd
@@ -91,3 +92,5 @@ async def test_noise_before_and_in_the_middle_costs_only_itself(
     async with watching(server.node()) as watch:
         for sequence in range(4):
             await watch.sample("node", sequence=sequence)
+        fault = await watch.until(lambda e: isinstance(e, Fault) and e.source == "wire")
+        assert fault.text.startswith("runs of bytes that are no frame: ")

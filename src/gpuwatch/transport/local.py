@@ -45,6 +45,10 @@ class LocalPipe(Pipe, asyncio.SubprocessProtocol):
 
     transport: asyncio.SubprocessTransport
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._exited = asyncio.Event()
+
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Take what the child wrote."""
         if fd == 1:
@@ -55,6 +59,7 @@ class LocalPipe(Pipe, asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         """Take the exit status; what is still in the pipes comes before `connection_lost`."""
         self.status = self.transport.get_returncode()
+        self._exited.set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
         """Take note of the end: the child has exited and its pipes are empty."""
@@ -76,14 +81,11 @@ class LocalPipe(Pipe, asyncio.SubprocessProtocol):
         if stdin := self.transport.get_pipe_transport(0):
             stdin.close()
         try:
-            async with asyncio.timeout(GRACE_S):
-                while await self.read():
-                    pass
+            await asyncio.wait_for(self._exited.wait(), GRACE_S)
         except TimeoutError:
-            pass
+            os.killpg(self.transport.get_pid(), signal.SIGKILL)
+            await self._exited.wait()
         finally:
-            if self.transport.get_returncode() is None:
-                os.killpg(self.transport.get_pid(), signal.SIGKILL)
             self.transport.close()
 
     def _flow(self, *, on: bool) -> None:
