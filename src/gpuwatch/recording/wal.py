@@ -101,8 +101,9 @@ class Log:
         self.size = self._durable
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, which then counts no more."""
         os.close(self._descriptor)
+        self.size = 0
 
 
 _datasync = getattr(os, "fdatasync", os.fsync)

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from gpuwatch.model.event import AnyEvent, Fault
+from gpuwatch.model.event import AnyEvent, Fault, Tick
 from gpuwatch.recording import wal
 from gpuwatch.recording.record import JudgeState, Record, Shown, encode
 from gpuwatch.recording.sealer import Sealer
@@ -115,7 +115,9 @@ class Writer:
             frames, last = self._take()
             self._unsynced += frames
             self._append(frames)
-            if isinstance(last, JudgeState) or self._log.size >= self._most_bytes:
+            # A tick and its verdict stay in one log.
+            too_large = self._log.size >= self._most_bytes and not isinstance(last, Tick)
+            if isinstance(last, JudgeState) or too_large:
                 self._rotate()
 
     def _take(self) -> tuple[bytes, Record]:
@@ -147,16 +149,17 @@ class Writer:
         """End the log, begin the next, and have the old one sealed."""
         self._settle()
         following = wal.Log(wal.path(self._directory, self._number + 1))
-        self._log.close()
-        self.sealer.seal(self._number, self._log.size)
-        self._log = following
+        ended, self._log = self._log, following
+        self.sealer.seal(self._number, ended.size)
+        ended.close()
         self._number += 1
 
     def _end(self) -> None:
-        self._log.close()
         if self._log.size:
             self.sealer.seal(self._number, self._log.size)
+            self._log.close()
         else:
+            self._log.close()
             with contextlib.suppress(OSError):
                 wal.path(self._directory, self._number).unlink()
 
