@@ -62,6 +62,19 @@ class Window(msgspec.Struct, frozen=True, eq=False):
         total, seconds = self._difference(scope, labels, metric)
         return total if seconds > 0 else None
 
+    def growths(self, scope: str, metric: str) -> Iterator[tuple[Labels, float]]:
+        """Yield the growth of one counter for every entity that has one: faster than one by one."""
+        place = catalogue.INDEX[scope][metric]
+        before, after = self.first.totals[scope], self.last.totals[scope]
+        for row in self.last.sample.rows(scope):
+            totals, seconds = after[row.labels]
+            start = before.get(row.labels)
+            grown, seen_s = totals[place], seconds[place]
+            if start is not None:
+                grown, seen_s = grown - start[0][place], seen_s - start[1][place]
+            if seen_s > 0:
+                yield row.labels, grown
+
     def rate(self, scope: str, labels: Labels, metric: str) -> float | None:
         """Return a counter's growth a second (a gauge: its mean) over the seconds it was seen."""
         total, seconds = self._difference(scope, labels, metric)

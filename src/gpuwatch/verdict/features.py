@@ -210,9 +210,8 @@ def wilson(hits: float, trials: float) -> float:
 def _waits(window: Window) -> dict[tuple[str, str, str], Waits]:
     every: dict[tuple[str, str, str], dict[str, float]] = {}
     starved: dict[tuple[str, str, str], dict[str, float]] = {}
-    for labels in window.entities("thread_wait"):
-        count = window.growth("thread_wait", labels, "wait_samples")
-        if not count:
+    for labels, count in window.growths("thread_wait", "wait_samples"):
+        if count == 0:
             continue
         key, family = (str(labels[0]), str(labels[1]), str(labels[2])), str(labels[3])
         for table in (every, starved) if labels[4] == "idle" else (every,):

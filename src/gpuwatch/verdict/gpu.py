@@ -84,7 +84,7 @@ def read(
         util,
         power_w,
         limit_w,
-        known.learned_w if known else None,
+        (known.learned_w or known.compute_w) if known else None,
         memory,
         throttled,
         _clock(window, labels),
@@ -146,8 +146,8 @@ class _Mixture(msgspec.Struct, frozen=True):
             spin = _ramp(known.learned_w, known.spin_w, busy_w)
             if known.learned_w >= known.compute_w:
                 return 1.0 - spin, spin
-            compute, _ = _by_table(known, known.learned_w)
-            return compute * (1.0 - spin), spin
+            compute, base = _by_table(known, known.learned_w)
+            return compute * (1.0 - spin), spin + base * (1.0 - spin)
         return _by_table(known, busy_w)
 
     def _plausible(self, compute: float, spin: float) -> tuple[float, float, str]:

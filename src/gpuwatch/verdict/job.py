@@ -85,7 +85,7 @@ def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) ->
     sure = 0.7 + 0.3 * ramp(spread, t.wait_spread, 2 * t.wait_spread)
     gap = Finding(
         "wait_spread", spread * 100, "%", t.wait_spread * 100,
-        f"others wait {spread:.0%} more of the time, over {t.wait_spread:.0%}",
+        f"others wait {spread * 100:.0f} % more of the time, over {t.wait_spread * 100:.0f} %",
     )  # fmt: skip
     made = []
     for found in combine(low):
@@ -96,7 +96,7 @@ def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) ->
             even = msgspec.structs.replace(
                 _joined(found, gap, score), cause="imbalance",
                 text=f"has more to compute than others, or is slower: it computes"
-                f" {spread:.0%} more of the time and no fault is seen",
+                f" {spread * 100:.0f} % more of the time and no fault is seen",
             )  # fmt: skip
             made.append(Charge(even, culprits, waiting))
     return made
@@ -158,34 +158,32 @@ def _network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     for kind, pairs in kinds.items():
         surest = max((a for _, a in pairs), key=lambda a: (a.confidence, a.text))
         score = sum(sorted(a.confidence for _, a in pairs)) / len(pairs)
-        culprits, cap, text = _where(kind, [n for n, _ in pairs], nodes)
+        culprits, cap, text = _where(kind, [n.node for n, _ in pairs], nodes, surest.text)
         blamed = {c for culprit in culprits for c in culprit.nodes if culprit.kind == "node"}
         waiting = tuple(n.node for n in nodes if n.node not in blamed and (n.wait or 0.0) >= t.lost)
-        found = msgspec.structs.replace(
-            surest, score=score, coverage=1.0, cap=cap, text=text or surest.text
-        )
+        found = msgspec.structs.replace(surest, score=score, coverage=1.0, cap=cap, text=text)
         made.append(Charge(found, culprits, waiting))
     return made
 
 
 def _where(
-    kind: Kind, faulty: list[Opinion], nodes: Sequence[Opinion]
+    kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], text: str
 ) -> tuple[tuple[Culprit, ...], float, str]:
-    """Return whom a network fault belongs to, how surely at most, and what to say instead."""
-    names = tuple(n.node for n in faulty)
-    own = tuple(Culprit("node", name, (name,)) for name in names)
-    if kind.cause in ("link", "bandwidth") and len(names) < len(nodes):
-        return own, 1.0, ""
-    if len(names) == len(nodes) > 1:
-        if len(nodes) == 2:
-            path = Culprit("path", " - ".join(names), names)
-            return (path,), _PAIR_CAP, f"has faults in both directions: {faulty[0].ranking[0].text}"
-        return (Culprit("job", "network", names),), _PAIR_CAP, ""
-    if len(names) == len(nodes) - 1 and len(nodes) > 2:
-        rest = next(n.node for n in nodes if n.node not in names)
+    """Return whom a network fault belongs to, how surely at most, and what to say of it."""
+    own = tuple(Culprit("node", name, (name,)) for name in faulty)
+    if len(faulty) == len(nodes) > 2:
+        everyone = Culprit("job", "network", tuple(faulty))
+        return (everyone,), _PAIR_CAP, f"is alike on all nodes: each {text}"
+    if kind.cause in ("link", "bandwidth"):
+        return own, 1.0, text
+    if len(faulty) == len(nodes) == 2:
+        path = Culprit("path", " - ".join(faulty), tuple(faulty))
+        return (path,), _PAIR_CAP, f"{text}, in both directions"
+    if len(faulty) == len(nodes) - 1 > 1:
+        rest = next(n.node for n in nodes if n.node not in faulty)
         text = "is what all others lose packets to: its way in is suspected, or theirs out"
         return (Culprit("node", rest, (rest,)),), _INGRESS_CAP, text
-    return own, _PAIR_CAP if len(nodes) == 2 else 1.0, ""
+    return own, _PAIR_CAP if len(nodes) == 2 else 1.0, f"{text}; its way out is suspected"
 
 
 def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
@@ -202,7 +200,7 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
             blamed = () if found.state in ("COMPUTE", "IDLE") else _culprits(nodes[0])
             made.append(Charge(found, blamed))
         elif having and len(having) == len(nodes):
-            text = f"all nodes alike: each {found.text}"
+            text = f"is alike on all nodes: each {found.text}"
             everyone = Culprit("job", "all nodes", tuple(n.node for n in nodes))
             made.append(Charge(msgspec.structs.replace(found, text=text), (everyone,)))
         elif having:

@@ -7,11 +7,12 @@ import msgspec
 
 from gpuwatch.model.verdict import Finding, JobVerdict, Recurring, Verdict
 from gpuwatch.model.view import NodeView, View
-from gpuwatch.verdict import pace, rank, statement
 from gpuwatch.verdict import node as nodes
+from gpuwatch.verdict import rank, statement
 from gpuwatch.verdict.hysteresis import Claim, Track, recurring, reset, step
 from gpuwatch.verdict.job import Unseen, charges
 from gpuwatch.verdict.levels import Learned
+from gpuwatch.verdict.pace import Pace, follow, slowdown
 from gpuwatch.verdict.peers import UNSEEN, Survey
 from gpuwatch.verdict.rank import Opinion
 from gpuwatch.verdict.thresholds import Thresholds
@@ -31,7 +32,7 @@ class State(msgspec.Struct, frozen=True):
 
     learned: dict[str, Learned] = {}
     tracks: dict[str, Track] = {}
-    pace: pace.Pace = pace.Pace()
+    pace: Pace = Pace()
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -106,14 +107,14 @@ class Judge:
         self._tracks[_JOB] = track
         shares = rank.mean([j.node.shares for j in part])
         verdict = statement.of_job(found, track, shares, _others(survey), t)
-        self._pace = pace.follow(self._pace, view.now_us, shares)
+        self._pace = follow(self._pace, view.now_us, shares)
         self._forget(view.now_us)
         return JobVerdict(
             job=verdict,
             nodes=tuple(statement.blame(parts[-1], verdict) for parts in verdicts),
             ranks=tuple(statement.blame(v, verdict) for parts in verdicts for v in parts[:-1]),
             recurring=self._recurring(view),
-            slowdown=pace.slowdown(self._pace, t),
+            slowdown=slowdown(self._pace, t),
         )
 
     def _look(self, view: View) -> Survey:

@@ -13,13 +13,13 @@ from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["Pace", "follow", "slowdown"]
 
-_MEMORY_S = 60.0
+_MEMORY_S = 30.0
 _LEAST = 0.02
 """Share of computing below which no factor is told: the job stands."""
 
 
 class Pace(msgspec.Struct, frozen=True, array_like=True):
-    """A running mean of about a minute, and its best so far: part of the judge's state."""
+    """A running mean of half a minute, and its best so far: part of the judge's state."""
 
     mean: float = 0.0
     seconds: float = 0.0

@@ -122,7 +122,7 @@ def _why(context: Context) -> str:
         asleep = loaders.share("poll")
         if asleep >= context.thresholds.storage_wait:
             return (
-                f"its GPU is starved and its loaders sleep in poll {asleep:.0%} of the time, which"
+                f"its GPU is starved and its loaders sleep in poll {asleep * 100:.0f} % of the time, which"
                 " may be an object store or full queues"
             )
     if context.rank is None and context.held:

@@ -1,7 +1,6 @@
 """From what one tick says and what time made of it to the Verdict that is shown."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
@@ -17,6 +16,8 @@ __all__ = ["blame", "of_job", "of_unit", "unseen"]
 _UNSUSPECTED_CAP = 0.5
 _UNCONFIRMED_CAP = 0.9
 _AMBIGUOUS_CAP = 0.6
+_NOBODY_CAP = 0.5
+"""A node that waits like all others, for nobody that is seen, may as well wait for the network."""
 _MOST_CANDIDATES = 3
 _HELD = {
     "COMPUTE": "computes", "NETWORK": "waits on the network", "STORAGE": "waits on storage",
@@ -108,9 +109,10 @@ def blame(verdict: Verdict, job: Verdict) -> Verdict:
     if job.state == "UNKNOWN" and not culprits:
         culprits = (Culprit("unknown", "unknown"),)
     named = [c.id for c in culprits if c.kind != "unknown" and c.kind != "job"]
-    text = verdict.text
-    if named:
-        text = text.replace("waits for another", f"waits for {_names(named)}", 1)
+    if not named:
+        confidence = min(verdict.confidence, _NOBODY_CAP)
+        return msgspec.structs.replace(verdict, culprits=culprits, confidence=confidence)
+    text = verdict.text.replace("waits for another", f"waits for {_names(named)}", 1)
     return msgspec.structs.replace(verdict, culprits=culprits, text=text)
 
 
@@ -178,7 +180,7 @@ def _evidence(shares: Shares | None) -> tuple[Finding, ...]:
         "cannot be told": shares.unknown,
     }
     word = max(parts, key=parts.__getitem__)
-    return (Finding("gpu", parts[word] * 100, "%", None, f"GPU {word} {parts[word]:.0%}"),)
+    return (Finding("gpu", parts[word] * 100, "%", None, f"GPU {word} {parts[word] * 100:.0f} %"),)
 
 
 def _subject(opinion: Opinion) -> str:
@@ -194,6 +196,8 @@ def _subject(opinion: Opinion) -> str:
 def _sentence(culprits: Sequence[Culprit], text: str, waiting: Sequence[str]) -> str:
     named = [c.id for c in culprits if c.kind not in ("job", "unknown")]
     subject = _names(named) if named and "waits for " + _names(named) not in text else "the job"
+    if len(named) > 1 and subject != "the job":
+        subject = f"{subject}: each"
     tail = ""
     if waiting and subject != "the job":
         word = "node waits" if len(waiting) == 1 else "nodes wait"

@@ -35,7 +35,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         0.9 * gate(wait, t) * fullness,
-        text=f"fills {nic.name} {nic.direction}: {nic.used:.0%} of its line rate",
+        text=f"fills {nic.name} {nic.direction}: {nic.used * 100:.0f} % of its line rate",
         support=(
             percent(
                 f"nic.{nic.name}", nic.used, 1 - t.bandwidth_deficit, f"{nic.name} of its line rate"

@@ -50,7 +50,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         opened * (0.7 * severity(context) + 0.3 * _burst(context, written)),
-        text=f"waits for its checkpoint to be written: main thread blocked in writes {share:.0%}",
+        text=f"waits for its checkpoint to be written: main thread blocked in writes {share * 100:.0f} %",
         support=(
             percent("thread_wait.main.block-write", share, t.storage_wait, "main thread in writes"),
             percent("gpu.starved", lost, t.lost, "GPU starved"),

@@ -24,10 +24,10 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         share * ramp(share, t.lost, t.compute),
-        text=f"computes {share:.0%} of the time",
+        text=f"computes {share * 100:.0f} % of the time",
         support=(
             percent("gpu.compute", share, t.compute, "GPU computes"),
-            number("power_w", gpu.power_w, "W", gpu.compute_w, "power"),
+            number("power_w", gpu.power_w, "W", None, "power"),
         ),
         against=(
             percent("gpu.spin", gpu.shares.spin, t.lost, "GPU spins"),

@@ -40,7 +40,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         opened * work * (0.8 + 0.2 * short) - 0.5 * ramp(reading, t.storage_wait / 2, 0.6),
-        text=f"waits for data preparation: each loader {min(1.0, loaders):.0%} busy"
+        text=f"waits for data preparation: each loader {min(1.0, loaders) * 100:.0f} % busy"
         " while its GPU was starved",
         support=(
             percent("thread_group.loader.run", loaders, t.loader_busy, "each loader busy"),

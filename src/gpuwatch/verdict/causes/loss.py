@@ -45,7 +45,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         gate(wait, t) * fault * (0.8 + 0.2 * loss.hard),
-        text=f"loses packets: {loss.rate:.2%} of {loss.segments:,.0f} TCP segments sent again",
+        text=f"loses packets: {loss.rate * 100:.2f} % of {loss.segments:,.0f} TCP segments sent again",
         support=(
             rate,
             percent("wait", wait, t.lost, "GPU waits for others"),

@@ -32,7 +32,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         opened * 0.95 * work - 0.4 * ramp(loaders, t.loader_busy / 2, t.loader_busy),
-        text=f"is held up by its main thread: {min(1.0, run):.0%} of a core"
+        text=f"is held up by its main thread: {min(1.0, run) * 100:.0f} % of a core"
         " while its GPU was starved",
         support=(
             percent("thread_group.main.run", run, t.main_busy, "main thread on a CPU"),

@@ -27,7 +27,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         gate(wait, t) * fault,
-        text=f"has a path that reorders packets: {loss.rate:.2%} of segments sent again, needlessly",
+        text=f"has a path that reorders packets: {loss.rate * 100:.2f} % of segments sent again, needlessly",
         support=(
             percent("tcp_dsack_received", loss.reordered, None, "retransmits that came twice"),
             percent("tcp_retrans_segs", loss.rate, t.retransmit, "TCP segments sent again"),

@@ -31,7 +31,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         gate(spin, t) * (0.5 + 0.5 * ramp(spin, t.lost, t.compute)) * (1 - network) * (1 - own),
-        text=f"waits for another: its GPU spins {spin:.0%} of the time and its host is clean",
+        text=f"waits for another: its GPU spins {spin * 100:.0f} % of the time and its host is clean",
         support=(
             percent("gpu.spin", spin, t.lost, "GPU spins"),
             number("power_w", gpu.power_w, "W", gpu.compute_w, "power"),

@@ -34,7 +34,7 @@ def assess(context: Context) -> Assessment:
         NAME,
         opened * short * idle * (1 - stolen),
         text=f"is held back by a CPU quota or by too few allowed CPUs: its threads were ready and"
-        f" not running {min(1.0, waited or 0):.0%} while the node's CPUs were {1 - host.busy:.0%}"
+        f" not running {min(1.0, waited or 0) * 100:.0f} % while the node's CPUs were {(1 - host.busy) * 100:.0f} %"
         " idle",
         support=(
             percent("thread_group.delay", waited, t.run_delay, "threads wait for a CPU"),

@@ -68,7 +68,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         opened * (0.9 * severity(context) + 0.1 * _slow(context)) - 0.5 * ramp(running, 0.3, 0.8),
-        text=f"waits for reads from storage: {_plural(role)} blocked in {family} {share:.0%}"
+        text=f"waits for reads from storage: {_plural(role)} blocked in {family} {share * 100:.0f} %"
         " while its GPU was starved",
         support=(
             percent(f"thread_wait.{role}.{family}", share, t.storage_wait, f"{role} in {family}"),

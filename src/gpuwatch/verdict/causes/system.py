@@ -52,7 +52,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         opened * short * crowded - 0.5 * ramp(own, 0.3, 0.7),
-        text=f"waits for CPUs: its threads were ready and not running {min(1.0, waited or 0):.0%}",
+        text=f"waits for CPUs: its threads were ready and not running {min(1.0, waited or 0) * 100:.0f} %",
         support=(
             percent("thread_group.delay", waited, t.run_delay, "threads wait for a CPU"),
             percent("cpu.busy", host.busy, t.host_busy, "CPUs of the node busy"),

@@ -25,7 +25,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         slowed * (0.8 + 0.2 * low),
-        text=f"is slowed by heat or power brake {share or 0:.0%} of the time",
+        text=f"is slowed by heat or power brake {(share or 0) * 100:.0f} % of the time",
         support=(
             percent("gpu.throttled", share, t.throttled, "slowed by heat or power brake"),
             percent("sm_clock_mhz", gpu.clock, 1 - t.clock_deficit, "SM clock of its maximum"),
