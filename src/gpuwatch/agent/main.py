@@ -104,10 +104,10 @@ class Agent(object):
 
     def greet(self) -> None:
         """Send the greeting, and make all readers: nothing is imported once ticks run."""
-        words = facts(self.host, self._version)
-        hello = ["hello", catalogue.SCHEMA, self._id, boot_id(self.host), words]
-        self._outbox.put(pipes.HELLO, frame.pack(hello))
         with self._watched():
+            words = facts(self.host, self._version)
+            hello = ["hello", catalogue.SCHEMA, self._id, boot_id(self.host), words]
+            self._outbox.put(pipes.HELLO, frame.pack(hello))
             for guard in self._guards:
                 guard.prepare()
 

@@ -77,15 +77,20 @@ class Outbox(object):
         return bool(self._begun or self._queue) and not self.broken
 
     def put(self, kind: str, message: bytes) -> None:
-        """Queue a message; a full queue drops its oldest data frame, never another kind."""
-        if kind == NAMES and self._queue and self._queue[-1][0] == NAMES:
-            self._queue.pop()  # no frame cites it, so the newer names do
+        """Queue a message; a full queue drops its oldest data frame, never the greeting."""
         self._queue.append((kind, message))
         frames = [place for place, (queued, _) in enumerate(self._queue) if queued == DATA]
         if len(frames) > DATA_QUEUE:
             del self._queue[frames[0]]
             self.dropped += 1
+        self._forget_uncited()
         self.send()
+
+    def _forget_uncited(self) -> None:
+        """Drop names that are followed by newer ones: no frame that is left cites them."""
+        for place in range(len(self._queue) - 1, 0, -1):
+            if self._queue[place][0] == self._queue[place - 1][0] == NAMES:
+                del self._queue[place - 1]
 
     def send(self) -> None:
         """Write as much as the descriptor takes now."""

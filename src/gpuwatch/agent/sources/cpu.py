@@ -60,5 +60,5 @@ class Reader(object):
     def _allowed(self) -> Any:
         try:
             return cpus(after(self._status.read(), b"Cpus_allowed_list:") or b"")
-        except FileNotFoundError:
+        except OSError:
             return None
