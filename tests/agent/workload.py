@@ -78,7 +78,8 @@ def checkpoint() -> None:
 
 def main() -> None:
     """Fork one process a kind, then wait for them."""
-    for kind in sys.argv[2:]:
+    kinds = [word for word in sys.argv[2:] if not word.startswith("-")]
+    for kind in kinds:
         if os.fork():
             continue
         libc = ctypes.CDLL(None)
@@ -86,7 +87,7 @@ def main() -> None:
         libc.prctl(PR_SET_NAME, b"pt_data_worker", 0, 0, 0)
         globals()[kind]()
     print("ready", flush=True)
-    os.wait() if len(sys.argv) > 2 else time.sleep(1e6)
+    os.wait() if kinds else time.sleep(1e6)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,33 @@
-"""The job's ranks, and what their threads wait in (5 Hz)."""
+"""The job's ranks, and what their threads wait in (5 Hz).
+
+Looked at in each sample: the main thread of each rank, of each loader and of each checkpoint
+process, and threads that lately used a CPU; of all others a few in turn, which also finds those
+that begin to use one. Who the ranks are is asked anew when processes were started (/proc/stat says
+so), when a rank ended, when NVML names other processes, and now and then.
+"""
+
+import time
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.metric import COUNTER, GAUGE, LABEL, Absent, Metric, Reading
+from gpuwatch.agent.lines import after
+from gpuwatch.agent.metric import (
+    COUNTER,
+    GAUGE,
+    LABEL,
+    Label,
+    Labels,
+    Metric,
+    Reading,
+    Value,
+    Values,
+)
+from gpuwatch.agent.ranks import CHECKPOINT, Census, Process, Rank
+from gpuwatch.agent.tally import Io, Tally, Totals
+from gpuwatch.agent.thread import Access, Gone, Thread
 
 ROWS = (
-    Metric("group", "thread_group", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID`."),
+    Metric("group", "thread_group", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID-START`."),
     Metric("rank", "thread_group", LABEL, "str", "", "rank", "Global rank, else `local:N`, else `pid:N`."),
     Metric("role", "thread_group", LABEL, "str", "", "role", "`main`, `loader`, `checkpoint` or `worker` (other threads of the rank)."),
     Metric("pid", "thread_group", LABEL, "int", "", "pid", "Process of the rank's main thread."),
@@ -18,7 +41,7 @@ ROWS = (
     Metric("storage_read_bytes", "thread_group", COUNTER, "int", "B", "io read_bytes", "Bytes that the role's processes made the storage read."),
     Metric("storage_write_bytes", "thread_group", COUNTER, "int", "B", "io write_bytes", "Bytes that the role's processes made the storage write."),
     Metric("world_size", "thread_group", GAUGE, "int", "1", "WORLD_SIZE", "Ranks of the whole job, as its environment says."),
-    Metric("group", "thread_wait", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID`."),
+    Metric("group", "thread_wait", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID-START`."),
     Metric("rank", "thread_wait", LABEL, "str", "", "rank", "Global rank, else `local:N`, else `pid:N`."),
     Metric("role", "thread_wait", LABEL, "str", "", "role", "As in thread_group."),
     Metric("wait", "thread_wait", LABEL, "str", "", "wait", "Family of what threads were blocked on: see waits.py."),
@@ -26,13 +49,315 @@ ROWS = (
     Metric("wait_samples", "thread_wait", COUNTER, "int", "1", "samples", "Samples in which a thread was found so."),
 )  # fmt: skip
 
+BUSY_PCT = 50
+"""Utilisation from which the rank's GPU counts as busy."""
+HOT_SHARE = 0.02
+"""Part of a CPU from which a thread is looked at in each sample."""
+COOL_S = 10.0
+"""How long a thread stays so after it last used that much."""
+MAX_HOT = 256
+IN_TURN = 16
+"""Other threads that are looked at in each sample."""
+CLOSE_S = 1.5
+"""Between looks further apart, what a thread used is no part of the sampled time."""
+LOOK_EVERY = 5
+"""Ticks between two looks at /proc/stat for new processes."""
+SCAN_S = 30.0
+AGAIN_S = 2.0
+"""Between two scans for what threads and processes of the ranks themselves do."""
+MAX_THREADS = 8192
+ROLES = ("main", "loader", "checkpoint", "worker")
+
+
+class Watched(object):
+    """A thread under watch, with the rank and role that it counts for."""
+
+    __slots__ = ("hot_until", "is_main", "rank", "role", "thread", "totals")
+
+    def __init__(self, thread: Thread, *, is_main: bool) -> None:
+        self.thread = thread
+        self.is_main = is_main
+        self.hot_until = 0.0
+        self.rank: Optional[Rank] = None
+        self.role = ""
+        self.totals = Totals()
+
 
 class Reader(object):
-    """Reads them."""
+    """Reads them.
 
-    def __init__(self, host: Host) -> None:
+    Args:
+        host: its board tells GPU utilisation and processes.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = host
+        self._clock = clock
+        self._census = Census(host, clock)
+        self._stat = host.keep("/proc/stat")
+        self._access = Access()
+        self._strangers: Dict[int, bool] = {}
+        self._ranks: List[Rank] = []
+        self._watched: Dict[Tuple[int, int], Watched] = {}
+        self._hot: List[Watched] = []
+        self._rest: List[Watched] = []
+        self._turn = 0
+        self._io: Dict[int, Io] = {}
+        self._tally = Tally()
+        self._counts: Dict[Tuple[int, str], List[int]] = {}
+        self._tick = 0
+        self._sizes: Dict[int, int] = {}
+        self._scanned_at: Optional[float] = None
+        self._forks = b""
+        self._holders: Set[int] = set()
+        self._io_hidden = False
+        self._again = False
+
+    def sample(self) -> None:
+        """Look at the threads whose turn it is."""
+        now = self._clock()
+        for watched in self._hot:
+            self._look(watched, now)
+        for _ in range(min(IN_TURN, len(self._rest))):
+            self._turn = (self._turn + 1) % len(self._rest)
+            self._look(self._rest[self._turn], now)
 
     def read(self) -> Reading:
-        """Read all rows once."""
-        raise Absent("not read yet")
+        """Return the counters of all ranks, and look for new ranks when it is time."""
+        now = self._clock()
+        if self._due(now):
+            self._scan(now)
+        self._sort(now)
+        self._tick += 1
+        if not self._ranks:
+            return Reading([], {"threads": self._nobody()})
+        rows: List[Tuple[str, Labels, Values]] = []
+        for rank in self._ranks:
+            rows.extend(self._group_rows(rank))
+        live: Set[Tuple[Label, Label]] = {(rank.group, rank.rank) for rank in self._ranks}
+        rows.extend(self._tally.wait_rows(live))
+        return Reading(rows, self._missing())
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        for watched in self._watched.values():
+            watched.thread.close()
+        for io in self._io.values():
+            io.close()
+
+    def _look(self, watched: Watched, now: float) -> None:
+        thread = watched.thread
+        close = now - thread.looked_at <= CLOSE_S
+        try:
+            look = thread.look(now)
+        except Gone:
+            self._lose(watched)
+            return
+        if watched.role == "worker" and CHECKPOINT.search(thread.comm):
+            self._assign(watched, watched.rank, "checkpoint")
+        rank, totals = watched.rank, watched.totals
+        if rank is None:
+            return
+        totals.samples += 1
+        if close:
+            totals.run_ns += look.run_ns
+            totals.delay_ns += look.delay_ns
+        totals.major_faults += look.major_faults
+        if thread.share is not None and thread.share >= HOT_SHARE:
+            watched.hot_until = now + COOL_S
+        gpu_state = self._gpu_state(rank)
+        self._tally.wait((rank.group, rank.rank, watched.role, look.wait, gpu_state))
+
+    def _gpu_state(self, rank: Rank) -> str:
+        util = None if rank.gpu is None else self.host.board.gpu_util.get(rank.gpu)
+        if util is None:
+            return "unknown"
+        return "busy" if util >= BUSY_PCT else "idle"
+
+    def _lose(self, watched: Watched) -> None:
+        """Forget a thread that ended; with a main thread its rank or loader ended."""
+        watched.rank = None
+        watched.thread.close()
+        self._watched.pop((watched.thread.pid, watched.thread.tid), None)
+        self._again = self._again or watched.is_main
+
+    def _due(self, now: float) -> bool:
+        """Tell whether the ranks may be others than before."""
+        holders = set(self.host.board.gpu_pids)
+        changed, self._holders = holders != self._holders, holders
+        forked = False
+        if self._tick % LOOK_EVERY == 0:
+            forks = self._count_forks()
+            forked, self._forks = forks != self._forks, forks
+        if self._scanned_at is None or changed:
+            return True
+        age_s = now - self._scanned_at
+        again = (self._again or self._census.unfinished) and age_s >= AGAIN_S
+        return forked or again or age_s >= SCAN_S
+
+    def _count_forks(self) -> bytes:
+        try:
+            return after(self._stat.read(), b"processes ") or b""
+        except OSError:
+            return b""
+
+    def _scan(self, now: float) -> None:
+        self._scanned_at = now
+        self._again = False
+        self._ranks = self._census.ranks()
+        alive: Set[Tuple[int, int]] = set()
+        pids: Set[int] = set()
+        for rank in self._ranks:
+            for role, processes in _by_role(rank):
+                for process in processes:
+                    pids.add(process.pid)
+                    alive.update(self._watch(rank, role, process))
+        for key in set(self._watched) - alive:
+            self._watched.pop(key).thread.close()
+        for pid in set(self._io) - pids:
+            self._io.pop(pid).close()
+        for pid in set(self._sizes) - pids:
+            del self._sizes[pid]
+
+    def _watch(self, rank: Rank, role: str, process: Process) -> List[Tuple[int, int]]:
+        """Put all threads of a process under watch; return their keys."""
+        pid = process.pid
+        try:
+            tids = [int(name) for name in self.host.listdir("/proc/%d/task" % pid)]
+        except OSError:
+            return []
+        if pid not in self._io:
+            self._io[pid] = Io(self.host, pid)
+        main = self._watched.get((pid, pid))
+        self._sizes[pid] = main.thread.threads if main and main.thread.threads else len(tids)
+        keys = []
+        for tid in tids:
+            watched = self._watched.get((pid, tid))
+            if watched is None:
+                if len(self._watched) >= MAX_THREADS:
+                    break
+                thread = Thread(self.host, pid, tid, self._access)
+                watched = self._watched[pid, tid] = Watched(thread, is_main=tid == pid)
+            own = "worker" if role == "main" and tid != pid else role
+            checkpoint = own == "worker" and CHECKPOINT.search(watched.thread.comm)
+            self._assign(watched, rank, "checkpoint" if checkpoint else own)
+            keys.append((pid, tid))
+        return keys
+
+    def _assign(self, watched: Watched, rank: Optional[Rank], role: str) -> None:
+        watched.rank = rank
+        watched.role = role
+        if rank is not None:
+            watched.totals = self._tally.totals(_labels(rank, role))
+
+    def _sort(self, now: float) -> None:
+        """Choose who is looked at in each sample, the others take turns; count both by role."""
+        mains: List[Watched] = []
+        busy: List[Watched] = []
+        self._rest = []
+        for watched in self._watched.values():
+            if watched.is_main:
+                mains.append(watched)
+            else:
+                (busy if watched.hot_until > now else self._rest).append(watched)
+        mains.sort(key=lambda w: ROLES.index(w.role))
+        busy.sort(key=lambda w: w.thread.share or 0.0, reverse=True)
+        first = mains + busy
+        self._hot = first[:MAX_HOT]
+        self._rest += first[MAX_HOT:]
+        self._turn = self._turn % len(self._rest) if self._rest else 0
+        self._counts = {}
+        for place, group in enumerate((self._rest, self._hot)):
+            for watched in group:
+                count = self._counts.setdefault((id(watched.rank), watched.role), [0, 0])
+                count[0] += 1
+                count[1] += place
+        self._again = self._again or any(
+            w.thread.threads not in (0, self._sizes.get(w.thread.pid)) for w in mains
+        )
+
+    def _group_rows(self, rank: Rank) -> List[Tuple[str, Labels, Values]]:
+        rows: List[Tuple[str, Labels, Values]] = []
+        processes = dict(_by_role(rank))
+        for role in ROLES:
+            threads, sampled = self._counts.get((id(rank), role), (0, 0))
+            if not threads:
+                continue
+            labels = _labels(rank, role)
+            totals = self._tally.totals(labels)
+            read: Value = None
+            written: Value = None
+            moved = self._moved(processes.get(role, ()))
+            if moved is not None:
+                totals.read_bytes += moved[0]
+                totals.write_bytes += moved[1]
+                read, written = totals.read_bytes, totals.write_bytes
+            values: Values = (
+                threads, sampled, totals.samples, totals.run_ns, totals.delay_ns,
+                totals.major_faults, read, written, rank.world_size,
+            )  # fmt: skip
+            rows.append(("thread_group", labels, values))
+        return rows
+
+    def _moved(self, processes: Tuple[Process, ...]) -> Optional[Tuple[int, int]]:
+        """Sum what these processes moved; None where there are none, or one hides it."""
+        read = written = 0
+        for process in processes:
+            moved = self._io[process.pid].moved() if process.pid in self._io else (0, 0)
+            if moved is None:
+                self._io_hidden = True
+                return None
+            read += moved[0]
+            written += moved[1]
+        return (read, written) if processes else None
+
+    def _nobody(self) -> str:
+        """Say that no rank is here, and how ranks were looked for."""
+        if self.host.options.match:
+            return "no process of the job: none matches %s" % self.host.options.match
+        return "no process of the job: none holds a GPU, none has RANK and a GPU device open"
+
+    def _missing(self) -> Dict[str, str]:
+        missing: Dict[str, str] = {}
+        for pid in sorted(self._access.refused):
+            if pid not in self._strangers:
+                self._strangers[pid] = self._is_strange(pid)
+        self._access.refused.clear()
+        ours = {rank.main.pid for rank in self._ranks} | set(self._io)
+        for pid in set(self._strangers) - ours:
+            del self._strangers[pid]
+        if any(self._strangers.values()):
+            pid = min(pid for pid, strange in self._strangers.items() if strange)
+            missing["threads.wchan"] = "not permitted (uid %s)" % self._owner(pid)
+        if self._io_hidden:
+            missing["threads.io"] = "not permitted"
+        self._io_hidden = False
+        if len(self._watched) >= MAX_THREADS:
+            missing["threads.threads"] = "more than %d" % MAX_THREADS
+        return missing
+
+    def _is_strange(self, pid: int) -> bool:
+        """Tell whether a process is another user's: wchan follows the rule of environ (proc(5))."""
+        try:
+            self.host.read("/proc/%d/environ" % pid, 1)
+        except PermissionError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    def _owner(self, pid: int) -> str:
+        try:
+            line = after(self.host.read("/proc/%d/status" % pid, 8192), b"Uid:") or b"?"
+        except OSError:
+            return "?"
+        return line.split()[0].decode("ascii", "replace")
+
+
+def _by_role(rank: Rank) -> Tuple[Tuple[str, Tuple[Process, ...]], ...]:
+    return ("main", (rank.main,)), ("loader", rank.loaders), ("checkpoint", rank.checkpoints)
+
+
+def _labels(rank: Rank, role: str) -> Labels:
+    return rank.group, rank.rank, role, rank.main.pid, rank.gpu

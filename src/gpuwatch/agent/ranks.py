@@ -1,0 +1,341 @@
+"""The job's ranks on this node: which processes they are, what serves them, what they are called.
+
+A rank is one process with a GPU (or with RANK or LOCAL_RANK in its environment) and its tree. What
+identifies the job is, in this order: `match`; processes with a GPU context; processes with RANK or
+LOCAL_RANK that have an NVIDIA device open. Environments and command lines are looked at here and go
+no further than agent/allow.py lets them.
+"""
+
+import re
+import time
+from typing import Callable, Dict, List, NamedTuple, Optional, Pattern, Set, Tuple
+
+from gpuwatch.agent import allow
+from gpuwatch.agent.host import Host
+
+MAX_NEW = 1500
+"""Processes looked at for the first time in one scan; the rest wait for the next."""
+MAX_RANKS = 64
+ROUNDS = 12
+"""A known process is looked at again in every so many scans: its pid may have been reused."""
+YOUNG_S = 30.0
+"""Until this age each scan looks again: a launcher forks first and becomes the rank by exec."""
+MAX_ENVIRON = 1 << 18
+MAX_COMMAND = 1 << 16
+MAX_DEVICES = 256
+"""Descriptors of one process that are looked through for a GPU."""
+LAUNCHER = re.compile(
+    r"^(ba|da|z|k|fi|c|tc)?sh\b|(^|\s)(torchrun|accelerate|deepspeed|srun|mpirun|mpiexec|orterun|sudo|env"
+    r"|timeout|nohup|tmux|screen|ssh|sshd|vim?|nano|less|tail|gpuwatch)$|torch\.distributed\.(run|launch)"
+)
+LOADER = re.compile(rb"^(pt_|python|pypy)")
+CHECKPOINT = re.compile(rb"ckpt|checkpoint", re.IGNORECASE)
+SERVANT = re.compile(
+    rb"resource_tracker|semaphore_tracker|multiprocessing\.forkserver|compile_worker"
+)
+"""Python children that load nothing: trackers, fork servers, compilers."""
+NUMBER = re.compile(r"\d{1,7}\Z")
+
+
+class Stat(NamedTuple):
+    """What is used of a /proc/PID/stat or /proc/PID/task/TID/stat (proc(5))."""
+
+    comm: bytes
+    state: str
+    ppid: int
+    session: int
+    major_faults: int
+    threads: int
+    start: int
+
+
+class Process(object):
+    """One process, as far as it was looked at."""
+
+    __slots__ = ("comm", "command", "environ", "pid", "ppid", "seen_at", "session", "start")
+
+    def __init__(self, pid: int, stat: Stat, seen_at: float) -> None:
+        self.pid = pid
+        self.ppid = stat.ppid
+        self.start = stat.start
+        self.session = stat.session
+        self.comm = stat.comm
+        self.seen_at = seen_at
+        self.environ: Optional[Dict[str, str]] = None
+        self.command: Optional[bytes] = None
+
+    @property
+    def identity(self) -> Tuple[str, str]:
+        """RANK and LOCAL_RANK, "" where the environment has none or may not be read."""
+        environ = self.environ or {}
+        rank, local = environ.get("RANK", ""), environ.get("LOCAL_RANK", "")
+        return rank if NUMBER.match(rank) else "", local if NUMBER.match(local) else ""
+
+
+class Rank(NamedTuple):
+    """One rank: its names, its main process, and the processes that serve it by role."""
+
+    group: str
+    rank: str
+    gpu: Optional[int]
+    main: Process
+    loaders: Tuple[Process, ...]
+    checkpoints: Tuple[Process, ...]
+    world_size: Optional[int]
+
+
+def stat_of(raw: bytes) -> Optional[Stat]:
+    """Parse a stat file, None where it is none; comm may hold anything, so its end is the last `)`."""
+    end = raw.rfind(b")")
+    fields = raw[end + 2 :].split(None, 20)
+    try:
+        return Stat(
+            comm=raw[raw.index(b"(") + 1 : end],
+            state=fields[0].decode("ascii"),
+            ppid=int(fields[1]),
+            session=int(fields[3]),
+            major_faults=int(fields[9]),
+            threads=int(fields[17]),
+            start=int(fields[19]),
+        )
+    except (ValueError, IndexError):
+        return None
+
+
+class Census(object):
+    """Keeps the list of processes, and finds the ranks among them.
+
+    Args:
+        host: its options name the match, its board the GPUs' processes.
+        clock: seconds, monotonic.
+
+    Attributes:
+        unfinished: the last scan left new processes for the next.
+    """
+
+    def __init__(self, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
+        self.unfinished = False
+        self._host = host
+        self._clock = clock
+        self._processes: Dict[int, Process] = {}
+        self._children: Dict[int, List[Process]] = {}
+        self._kernel: Set[int] = {2}
+        self._round = 0
+        self._match = _pattern(host.options.match)
+
+    def ranks(self) -> List[Rank]:
+        """Scan, and return the ranks in order of their pids."""
+        self._scan()
+        mains = self._mains(self._job())
+        pids = {main.pid for main in mains}
+        mains.sort(key=lambda process: process.pid)
+        return [self._rank(main, self._tree(main, pids)) for main in mains[:MAX_RANKS]]
+
+    def _scan(self) -> None:
+        now = self._clock()
+        present = {int(name) for name in self._host.listdir("/proc") if name.isdigit()}
+        for pid in set(self._processes) - present:
+            del self._processes[pid]
+        self._kernel &= present | {2}
+        self._round = (self._round + 1) % ROUNDS
+        fresh = 0
+        for pid in sorted(present - self._kernel):
+            known = self._processes.get(pid)
+            if known is None:
+                fresh += 1
+                if fresh > MAX_NEW:
+                    continue
+            elif pid % ROUNDS != self._round and now - known.seen_at > YOUNG_S:
+                continue
+            self._look(pid, known, now)
+        self.unfinished = fresh > MAX_NEW
+        self._children = {}
+        for process in self._processes.values():
+            self._children.setdefault(process.ppid, []).append(process)
+
+    def _look(self, pid: int, known: Optional[Process], now: float) -> None:
+        try:
+            stat = stat_of(self._host.read("/proc/%d/stat" % pid, 1024))
+        except OSError:
+            stat = None
+        if stat is None:
+            self._processes.pop(pid, None)
+        elif stat.ppid == 2:
+            self._kernel.add(pid)
+        else:
+            same = known is not None and known.start == stat.start
+            process = Process(pid, stat, known.seen_at if known and same else now)
+            if known and same and now - known.seen_at > YOUNG_S:
+                process.environ, process.command = known.environ, known.command
+            self._processes[pid] = process
+
+    def _environ(self, process: Process) -> Dict[str, str]:
+        """Return what is allowed of a process's environment, {} where it may not be read."""
+        if process.environ is None:
+            try:
+                raw = self._host.read("/proc/%d/environ" % process.pid, MAX_ENVIRON)
+                process.environ = allow.environ(raw)
+            except OSError:
+                process.environ = {}
+        return process.environ
+
+    def _command(self, process: Process) -> bytes:
+        if process.command is None:
+            try:
+                path = "/proc/%d/cmdline" % process.pid
+                process.command = self._host.read(path, MAX_COMMAND).replace(b"\0", b" ")
+            except OSError:
+                process.command = b""
+        return process.command
+
+    def _program(self, process: Process) -> str:
+        try:
+            return allow.program(self._host.read("/proc/%d/cmdline" % process.pid, MAX_COMMAND))
+        except OSError:
+            return ""
+
+    def _job(self) -> List[Process]:
+        """Return the processes that are the job's, loaders and launchers among them."""
+        board = self._host.board
+        ours = [p for p in self._processes.values() if p.pid not in board.own_pids]
+        if self._match is not None:
+            found = {p.pid: p for p in ours if self._match.search(self._command(p))}
+            for process in list(found.values()):
+                found.update((p.pid, p) for p in self._tree(process, board.own_pids))
+            for process in found.values():
+                self._environ(process)
+            return list(found.values())
+        holders = [p for p in ours if p.pid in board.gpu_pids and self._may_watch(p)]
+        if holders:
+            return holders
+        for process in ours:
+            self._environ(process)
+        return [p for p in ours if any(p.identity) and self._has_device(p)]
+
+    def _may_watch(self, process: Process) -> bool:
+        """Tell whether a process is this user's: a stranger's environment cannot be read."""
+        self._environ(process)
+        try:
+            self._host.listdir("/proc/%d/fd" % process.pid)
+        except OSError:
+            return False
+        return True
+
+    def _has_device(self, process: Process) -> bool:
+        folder = "/proc/%d/fd" % process.pid
+        try:
+            for name in self._host.listdir(folder)[:MAX_DEVICES]:
+                if self._host.readlink(folder + "/" + name).startswith("/dev/nvidia"):
+                    return True
+        except OSError:
+            pass
+        return False
+
+    def _mains(self, job: List[Process]) -> List[Process]:
+        """Return the ranks' own processes: neither what serves them nor what launched them."""
+        holding = self._host.board.gpu_pids
+        strong = [p for p in job if any(p.identity) or p.pid in holding]
+        chosen = strong or [p for p in job if not LAUNCHER.search(self._program(p))]
+        mains = {p.pid: p for p in map(self._top, chosen)}
+        for process in list(mains.values()):
+            for above in self._ancestors(process):
+                if above.pid not in mains:
+                    continue
+                if any(process.identity) and process.identity != above.identity:
+                    if above.pid not in holding:
+                        del mains[above.pid]  # it launched this one
+                else:
+                    mains.pop(process.pid, None)
+        return list(mains.values())
+
+    def _top(self, process: Process) -> Process:
+        """Climb to the process from which this one has its rank."""
+        for above in self._ancestors(process):
+            self._environ(above)
+            if not any(process.identity) or above.identity != process.identity:
+                break
+            process = above
+        return process
+
+    def _ancestors(self, process: Process) -> List[Process]:
+        found: List[Process] = []
+        above = self._processes.get(process.ppid)
+        while above is not None and len(found) < 64:
+            found.append(above)
+            above = self._processes.get(above.ppid)
+        return found
+
+    def _tree(self, top: Process, others: Set[int]) -> List[Process]:
+        """Return all below a process, but for these others and what is below them."""
+        found: List[Process] = []
+        open_ = [top]
+        while open_:
+            below = [p for p in self._children.get(open_.pop().pid, ()) if p.pid not in others]
+            found.extend(below)
+            open_.extend(below)
+        return found
+
+    def _rank(self, main: Process, tree: List[Process]) -> Rank:
+        environ = self._environ(main)
+        rank, local = main.identity
+        size = environ.get("WORLD_SIZE", "")
+        loaders, checkpoints = [], []
+        for process in tree:
+            command = self._command(process)
+            if CHECKPOINT.search(process.comm) or CHECKPOINT.search(_script(command)):
+                checkpoints.append(process)
+            elif (LOADER.match(process.comm) and not SERVANT.search(command)) or (
+                process.comm == main.comm and not SERVANT.search(command)
+            ):
+                loaders.append(process)
+        return Rank(
+            group=self._group(main, environ),
+            rank=rank or (local and "local:" + local) or "pid:%d" % main.pid,
+            gpu=self._gpu([main] + tree, environ, local),
+            main=main,
+            loaders=tuple(loaders),
+            checkpoints=tuple(checkpoints),
+            world_size=int(size) if NUMBER.match(size) else None,
+        )
+
+    def _group(self, main: Process, environ: Dict[str, str]) -> str:
+        if environ.get("SLURM_JOB_ID"):
+            return "slurm:" + environ["SLURM_JOB_ID"]
+        if environ.get("MASTER_ADDR"):
+            return "rdzv:%s:%s" % (environ["MASTER_ADDR"], environ.get("MASTER_PORT", ""))
+        if self._host.options.match:
+            return "match:" + self._host.options.match
+        leader = self._processes.get(main.session)
+        return "session:%d" % main.session + ("-%d" % leader.start if leader else "")
+
+    def _gpu(self, tree: List[Process], environ: Dict[str, str], local: str) -> Optional[int]:
+        """Return the rank's GPU: what NVML says, else what its environment means."""
+        board = self._host.board
+        for process in tree:
+            if process.pid in board.gpu_pids:
+                return min(board.gpu_pids[process.pid])
+        visible = environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if visible == [""]:
+            word = local
+        elif len(visible) == 1:
+            word = visible[0].strip()  # each rank sees its own alone
+        else:
+            word = visible[int(local)].strip() if local and int(local) < len(visible) else ""
+        if not NUMBER.match(word) or (board.gpu_util and int(word) not in board.gpu_util):
+            return None
+        return int(word)
+
+
+def _pattern(match: Optional[str]) -> Optional[Pattern[bytes]]:
+    """Compile `match`; what is no regular expression is looked for as it stands."""
+    if not match:
+        return None
+    try:
+        return re.compile(match.encode("utf-8", "replace"))
+    except re.error:
+        return re.compile(re.escape(match.encode("utf-8", "replace")))
+
+
+def _script(command: bytes) -> bytes:
+    """Return the program and its first argument, where a script's name stands."""
+    return b" ".join(command.split(None, 2)[:2])
