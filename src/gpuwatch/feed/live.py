@@ -1,21 +1,19 @@
 """The live feed: all nodes of a job as one stream of events, with a Tick each interval.
 
-This is where clocks are read. Queues are bounded: of a node whose samples are not taken in time
-the oldest is dropped, and said so; ticks keep to their schedule and are never piled up.
+Ticks keep to an absolute schedule; `gpuwatch.feed.queue` says what becomes of events that are
+not taken in time.
 """
 
 import asyncio
 import itertools
-import time
-from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from gpuwatch.feed.decode import Damage, Decoder, Farewell, Frame, Greeting
 from gpuwatch.feed.offset import Offset
-from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample, Tick
+from gpuwatch.feed.queue import Queue, mono_us, wall_us
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link
 from gpuwatch.transport.link import Step
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.payload import agent_config, payload
@@ -23,9 +21,6 @@ from gpuwatch.transport.supervise import State, supervise
 from gpuwatch.transport.transports import Transports
 
 __all__ = ["Live"]
-
-QUEUED_SAMPLES = 8
-"""Samples of one node that wait to be taken."""
 
 
 class Live:
@@ -39,7 +34,7 @@ class Live:
     def __init__(self, nodes: Sequence[Node], interval_s: float = 1.0) -> None:
         self.nodes = tuple(nodes)
         self.interval_s = interval_s
-        self._queue = _Queue()
+        self._queue = Queue()
         self._ears = [_Ear(node.name, self._queue) for node in self.nodes]
         self._transports = Transports()
         self._main: asyncio.Task[None] | None = None
@@ -91,7 +86,7 @@ class Live:
 class _Ear:
     """Hears one node's link, and queues what it means."""
 
-    def __init__(self, node: str, queue: "_Queue") -> None:
+    def __init__(self, node: str, queue: Queue) -> None:
         self.step: Step = "resolve"
         self._node = node
         self._queue = queue
@@ -108,7 +103,7 @@ class _Ear:
         self._queue.put(Link, node=self._node, state=state, step=step, reason=reason, hint=hint)
 
     def beating(self, number: int) -> None:
-        self._offset.sent(number, _mono_us())
+        self._offset.sent(number, mono_us())
 
     def received(self, data: bytes) -> Step | None:
         shown: Step | None = None
@@ -127,11 +122,11 @@ class _Ear:
         return shown
 
     def _sample(self, frame: Frame) -> None:
-        arrived_us, wall_us = _mono_us(), _wall_us()
+        arrived_us, seen_us = mono_us(), wall_us()
         offset = self._offset.heard(
             frame.beat,
             (frame.beat_us, frame.mono_us, frame.wall_us),
-            (arrived_us, wall_us),
+            (arrived_us, seen_us),
         )
         offset_us, error_us = offset or (None, None)
         self._queue.put_sample(
@@ -149,97 +144,3 @@ class _Ear:
 
     def _fault(self, source: str, text: str) -> None:
         self._queue.put(Fault, node=self._node, source=source, text=text)
-
-
-class _Queue:
-    """Events that wait to be taken, in the order in which they came; bounded where they repeat."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self._error: BaseException | None = None
-        self._waiting: deque[_Waiting] = deque()
-        self._news = asyncio.Event()
-        self._samples: defaultdict[str, deque[_Waiting]] = defaultdict(deque)
-        self._dropped: Counter[str] = Counter()
-        self._tick: _Waiting | None = None
-        self._missed_ticks = 0
-
-    def put(self, kind: type[AnyEvent], **fields: Any) -> "_Waiting":
-        """Queue an event that happens now."""
-        waiting = _Waiting(kind, {"arrived_us": _mono_us(), "wall_us": _wall_us(), **fields})
-        self._waiting.append(waiting)
-        self._news.set()
-        return waiting
-
-    def put_sample(self, *, node: str, **fields: Any) -> None:
-        """Queue a sample; of too many from one node the oldest is dropped."""
-        samples = self._samples[node]
-        samples.append(self.put(Sample, node=node, **fields))
-        if len(samples) > QUEUED_SAMPLES:
-            samples.popleft().fields = None
-            self._dropped[node] += 1
-
-    def put_tick(self) -> None:
-        """Queue a tick, unless one still waits; then say what was lost meanwhile."""
-        if self._tick is not None:
-            self._missed_ticks += 1
-            return
-        self._tick = self.put(Tick)
-        if self._missed_ticks:
-            text = f"the viewer was too slow: {self._missed_ticks} ticks left out"
-            self.put(Fault, node=None, source="viewer", text=text)
-            self._missed_ticks = 0
-        for node, count in self._dropped.items():
-            text = f"the viewer was too slow: {count} samples dropped"
-            self.put(Fault, node=node, source="viewer", text=text)
-        self._dropped.clear()
-
-    def close(self) -> None:
-        """Take nothing more."""
-        self.closed = True
-        self._news.set()
-
-    def fail(self, task: "asyncio.Task[None]") -> None:
-        """Let the one who takes hear of an error that ended the feed itself."""
-        self._error = None if task.cancelled() else task.exception()
-        self._news.set()
-
-    async def take(self) -> tuple[type[AnyEvent], dict[str, Any]]:
-        """Return the next event's type and fields, waiting for one.
-
-        Raises:
-            StopAsyncIteration: closed, and nothing waits.
-        """
-        while True:
-            while self._waiting:
-                waiting = self._waiting.popleft()
-                if waiting is self._tick:
-                    self._tick = None
-                if waiting.fields is not None:
-                    if waiting.kind is Sample:
-                        self._samples[waiting.fields["node"]].popleft()
-                    return waiting.kind, waiting.fields
-            if self._error:
-                raise self._error
-            if self.closed:
-                raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
-
-
-class _Waiting:
-    """An event without its number; without its fields it has been dropped."""
-
-    __slots__ = ("fields", "kind")
-
-    def __init__(self, kind: type[AnyEvent], fields: dict[str, Any]) -> None:
-        self.kind = kind
-        self.fields: dict[str, Any] | None = fields
-
-
-def _mono_us() -> int:
-    return time.monotonic_ns() // 1000
-
-
-def _wall_us() -> int:
-    return time.time_ns() // 1000

@@ -1,0 +1,67 @@
+import asyncio
+
+import pytest
+
+from gpuwatch.feed.live import Live
+from gpuwatch.model.event import AnyEvent, Hello, Link, Sample, Tick
+from gpuwatch.transport.node import Node
+
+HERE = Node("here", "localhost", transport="local")
+
+
+async def taken(live: Live, count: int) -> list[AnyEvent]:
+    async with asyncio.timeout(20):
+        return [await anext(live) for _ in range(count)]
+
+
+async def test_ticks_keep_an_absolute_schedule() -> None:
+    live = Live([], 0.05)
+    ticks = []
+    for _ in range(10):
+        ticks += await taken(live, 1)
+        await asyncio.sleep(0.02)
+    await live.close()
+    assert all(isinstance(tick, Tick) for tick in ticks)
+    first = ticks[0].arrived_us
+    assert all(t.arrived_us - first >= n * 50_000 - 20_000 for n, t in enumerate(ticks))
+    assert (ticks[-1].arrived_us - first) % 50_000 < 40_000
+
+
+async def test_the_story_of_a_link_is_told_in_order_and_ends() -> None:
+    live = Live([HERE], 0.1)
+    events: list[AnyEvent] = []
+    async with asyncio.timeout(20):
+        async for event in live:
+            events.append(event)
+            if isinstance(event, Sample) and event.sequence == 3:
+                await live.close()
+    told = [(e.state, e.step) for e in events if isinstance(e, Link)]
+    assert told == [
+        ("connecting", "resolve"), ("connecting", "shell"), ("connecting", "python"),
+        ("connecting", "hello"), ("streaming", "streaming"), ("ended", "streaming"),
+    ]  # fmt: skip
+    hello = next(e for e in events if isinstance(e, Hello))
+    samples = [e for e in events if isinstance(e, Sample)]
+    assert {s.agent_id for s in samples} == {hello.agent_id}
+    assert [s.sequence for s in samples[:4]] == [0, 1, 2, 3]
+    assert [e.event_no for e in events] == list(range(len(events)))
+    assert sorted(e.arrived_us for e in events) == [e.arrived_us for e in events]
+
+
+async def test_a_closed_feed_stays_closed() -> None:
+    live = Live([HERE])
+    await live.close()
+    await live.close()
+    events = [event async for event in live]
+    assert [(e.node, e.state) for e in events if isinstance(e, Link)] == [("here", "ended")]
+
+
+async def test_an_error_of_the_feed_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ModuleNotFoundError("no source of pynvml")
+
+    monkeypatch.setattr("gpuwatch.feed.live.payload", broken)
+    live = Live([HERE])
+    with pytest.raises(ModuleNotFoundError, match="no source of pynvml"):
+        await taken(live, 1)
+    await live.close()
