@@ -15,6 +15,7 @@ from gpuwatch.model.event import AnyEvent, Tick
 from gpuwatch.model.text import sanitize
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
+from gpuwatch.report.timeline import word
 
 __all__ = ["record"]
 
@@ -79,7 +80,7 @@ class _Progress:
         paused = f"PAUSED: {status.paused_reason}, " if status.paused_reason else ""
         seconds = (tick.arrived_us - self._began_us) // 1_000_000
         job = verdict.job
-        words = job.text or (f"{job.state} {job.cause}" if job.cause else job.state)
+        words = f"{word(job)}: {job.text}" if job.text else word(job)
         line = (
             f"{paused}event {status.acknowledged_event_no} on disk,"
             f" {came.came} of {came.size} nodes, {seconds} s, {sanitize(words, 120)}"

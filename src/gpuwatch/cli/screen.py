@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuwatch.cli.jobs import job_of, nodes_of
@@ -13,9 +14,10 @@ from gpuwatch.errors import InputError
 if TYPE_CHECKING:
     from gpuwatch.job.types import Job
     from gpuwatch.recording import Recorder
+    from gpuwatch.recording.reader import Recording
     from gpuwatch.tui.session import Session as Show
 
-__all__ = ["live"]
+__all__ = ["demo", "live", "replay"]
 
 
 def live(given: Namespace) -> int:
@@ -53,6 +55,61 @@ async def _live(job: "Job", *, recorded: bool) -> int:
     if folder is not None:
         print(folder)  # noqa: T201
     return watch.attendance.exit_code() or code
+
+
+def replay(given: Namespace) -> int:
+    """Play a recording in the screen."""
+    return _played(Path(given.recording))
+
+
+def demo(given: Namespace) -> int:
+    """Play one of the recordings that come along, by default the first."""
+    bundled = {path.parent.name: path.parent for path in sorted(_bundled().glob("*/session.json"))}
+    if not bundled:
+        raise InputError(f"{_bundled()}: no recording came along with this installation")
+    scenario = given.scenario or next(iter(bundled))
+    if scenario not in bundled:
+        raise InputError(f"no demo {scenario!r}", f"there are: {', '.join(bundled)}")
+    return _played(bundled[scenario])
+
+
+def _played(folder: Path) -> int:
+    import gpuwatch.recording
+
+    recording = gpuwatch.recording.open(folder)
+    _need_a_terminal("use `gpuwatch report` to read a recording without a screen")
+    return asyncio.run(_replayed(recording))
+
+
+async def _replayed(recording: "Recording") -> int:
+    from gpuwatch.feed.replay import RecordedJudge, Replay
+    from gpuwatch.tui.session import Session as Show
+
+    facts, feed = recording.session, Replay(recording)
+    return await _shown(
+        Show(
+            title=facts.job,
+            nodes=facts.nodes,
+            interval_s=facts.interval_s,
+            feed=feed,
+            judge=RecordedJudge(feed),
+            changes=lambda: asyncio.to_thread(_changes, recording.directory),
+        )
+    )
+
+
+def _changes(folder: Path) -> list[int]:
+    """Read a recording to its end for what changed, beside the one that is being played."""
+    import gpuwatch.recording
+    from gpuwatch.tui.changes import changes
+
+    return changes(gpuwatch.recording.open(folder).chunks())
+
+
+def _bundled() -> Path:
+    """Return the folder of recordings that come along: of the package, or of the checkout."""
+    package = Path(__file__).parents[1] / "recordings"
+    return package if package.is_dir() else Path(__file__).parents[3] / "recordings"
 
 
 async def _shown(show: "Show") -> int:

@@ -46,7 +46,7 @@ class Attendance:
         elif isinstance(event, Link):
             if event.reason is not None:
                 hint = f" ({event.hint})" if event.hint else ""
-                self._reasons[event.node] = f"{event.step}: {event.reason}{hint}"
+                self._reasons[event.node] = f"{event.reason}{hint}"
             if event.state == "refused":
                 self._given_up.add(event.node)
 

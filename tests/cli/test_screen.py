@@ -1,0 +1,63 @@
+"""The screen as a real process in a real terminal."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+import gpuwatch.recording
+from gpuwatch.model.event import Sample
+from gpuwatch_process import COMMAND, environment, run_gpuwatch
+from terminal import Terminal
+
+MAIN_SCREEN = b"\x1b[?1049l"
+
+
+@pytest.mark.parametrize("how", ["q", signal.SIGTERM, signal.SIGHUP])
+def test_live_records_and_ends_cleanly(tmp_path: Path, how: str | signal.Signals) -> None:
+    with Terminal([*COMMAND, "--record"], environment(XDG_STATE_HOME=str(tmp_path))) as terminal:
+        terminal.wait_for(b"MB")
+        terminal.wait_for(b" ago")
+        if isinstance(how, str):
+            terminal.press(how.encode())
+        else:
+            terminal.kill(how)
+        assert terminal.exit_code() == 0
+    _, left, after = terminal.seen.rpartition(MAIN_SCREEN)
+    assert left
+    (folder,) = tmp_path.glob("gpuwatch/*/*")
+    assert str(folder).encode() in after
+    assert any(isinstance(event, Sample) for event in gpuwatch.recording.open(folder).events())
+
+
+def test_this_machine_alone_is_not_recorded_unasked(tmp_path: Path) -> None:
+    with Terminal(COMMAND, environment(XDG_STATE_HOME=str(tmp_path))) as terminal:
+        terminal.wait_for(b"not recorded")
+        terminal.press(b"q")
+        terminal.exit_code()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recording_plays_in_the_same_screen(tmp_path: Path) -> None:
+    out = tmp_path / "R"
+    assert run_gpuwatch("record", "--out", out, "--for", "3s").returncode == 0
+    with Terminal([*COMMAND, "replay", str(out)], environment()) as terminal:
+        terminal.wait_for(b"replay")
+        terminal.wait_for(b" ago")
+        terminal.press(b"q")
+        assert terminal.exit_code() == 0
+    done = run_gpuwatch("replay", out)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "gpuwatch report" in done.stderr
+
+
+def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
+    for command in ("replay", "report"):
+        done = run_gpuwatch(command, tmp_path)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert "not a recording" in done.stderr
+
+
+def test_a_demo_that_is_not_there_is_said() -> None:
+    done = run_gpuwatch("demo", "nothing")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
