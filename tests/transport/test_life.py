@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.model.event import Fault, Hello, Link
+from gpuwatch.model.event import Fault, Hello, Link, Sample
 from sshd import NEEDS_SSHD, Sshd, descendants, processes_with, wait_until
 
 pytestmark = [*NEEDS_SSHD]
@@ -230,3 +230,12 @@ async def test_the_agent_says_why_it_ends(sshd: Start, watching: Any, mark: str)
         fault = await watch.until(lambda e: isinstance(e, Fault) and e.source == "agent")
         assert fault.text == "the agent ends: signal SIGTERM"
         await watch.link("node", "lost")
+
+
+async def test_more_logins_than_a_server_takes_at_once(sshd: Start, watching: Any) -> None:
+    server = sshd(options=["MaxStartups 9:100:9"])
+    async with watching(*(server.node(f"n{number}") for number in range(14))) as watch:
+        for number in range(14):
+            if not any(isinstance(e, Sample) and e.node == f"n{number}" for e in watch.events):
+                await watch.sample(f"n{number}")
+    assert not any(isinstance(e, Link) and e.state == "lost" for e in watch.events)
