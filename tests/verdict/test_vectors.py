@@ -1,0 +1,290 @@
+"""Situations whose truth is known, each as real samples of some minutes of several nodes."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpuwatch.model.verdict import CAUSES
+from verdict.scenario import (
+    DECODES,
+    GOOD,
+    HOT,
+    LOSES,
+    READS,
+    SEGMENTS,
+    SENDS,
+    VICTIM,
+    WAITS,
+    WRITES,
+    Gpu,
+    Nic,
+    Node,
+    Rank,
+    blamed,
+    named,
+    said,
+    settled,
+)
+
+PEERS = ("g1", "g2", "g3", "g4")
+
+
+def rank(**fields: object) -> Node:
+    return Node(ranks=(replace(Rank(), **fields),))  # type: ignore[arg-type]
+
+
+NFS = rank(
+    gpu=Gpu(util=45, power=240),
+    main={"pipe": 0.7, "run": 0.3},
+    main_run=0.3,
+    loader={"netfs": 0.7, "run": 0.2, "futex": 0.1},
+)
+FUSE = rank(
+    gpu=Gpu(util=20, power=130),
+    main={"futex": 0.9, "run": 0.1},
+    main_run=0.1,
+    loader={"fuse": 0.9, "run": 0.1},
+    loader_run=0.1,
+)
+LAUNCH = rank(gpu=Gpu(util=30, power=190), main={"run": 0.99, "futex": 0.01}, main_run=0.99)
+QUOTA = rank(
+    gpu=Gpu(util=40, power=220), main={"run": 0.4, "ready": 0.6}, main_run=0.4, main_delay=0.6
+)
+FULL = replace(
+    VICTIM,
+    ranks=(replace(WAITS, gpu=Gpu(util=100, power=150, memory=3)),),
+    nics=(Nic(rx_mb=1190, tx_mb=1190, speed=10_000),),
+)
+ASYNC = replace(
+    rank(
+        gpu=Gpu(util=98, power=600),
+        checkpoint={"block-write": 0.8, "run": 0.2},
+        checkpoint_write_mb=3000,
+    ),
+    disk_write_mb=3000,
+    disk_busy=0.99,
+    kworkers={"writeback": 0.5},
+)
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        pytest.param(GOOD, ("COMPUTE", None), id="a compute-bound"),
+        pytest.param(NFS, ("STORAGE", "read"), id="e reads over NFS, iowait 0"),
+        pytest.param(DECODES, ("CPU", "data-prep"), id="f data preparation"),
+        pytest.param(LAUNCH, ("CPU", "main-thread"), id="g launches on an idle host"),
+        pytest.param(replace(QUOTA, busy=0.08), ("CPU", "quota"), id="h quota on an idle host"),
+        pytest.param(FUSE, ("STORAGE", "read"), id="i FUSE, all pressure 0"),
+        pytest.param(ASYNC, ("COMPUTE", None), id="k asynchronous checkpoint"),
+        pytest.param(
+            rank(gpu=Gpu(util=98, power=650, cap=0.9)), ("COMPUTE", None), id="m power cap is work"
+        ),
+        pytest.param(FULL, ("NETWORK", "bandwidth"), id="q full ports"),
+    ],
+)
+def test_all_nodes_alike_are_told_and_none_of_them_is_blamed(
+    node: Node, expected: tuple[str, str | None]
+) -> None:
+    verdict = settled(named(node, *PEERS))
+    assert said(verdict.job) == expected
+    assert {said(n) for n in verdict.nodes} == {expected}
+    assert all(culprit.kind == "job" for culprit in verdict.job.culprits)
+    assert verdict.job.confidence >= 0.6
+    assert verdict.job.confirmed_us is not None
+
+
+@pytest.mark.parametrize(
+    ("culprit", "expected"),
+    [
+        pytest.param(READS, ("STORAGE", "read"), id="b slow disk on one node"),
+        pytest.param(NFS, ("STORAGE", "read"), id="slow mount on one node"),
+        pytest.param(DECODES, ("CPU", "data-prep"), id="data preparation on one node"),
+        pytest.param(LAUNCH, ("CPU", "main-thread"), id="main thread on one node"),
+        pytest.param(WRITES, ("STORAGE", "checkpoint"), id="j rank 0 writes a checkpoint"),
+        pytest.param(HOT, ("GPU", "throttled"), id="l one hot GPU"),
+    ],
+)
+def test_one_node_does_something_else_and_the_others_wait_for_it(
+    culprit: Node, expected: tuple[str, str]
+) -> None:
+    verdict = settled((*named(VICTIM, *PEERS), *named(culprit, "x")))
+    assert said(verdict.job) == expected
+    assert [c.nodes for c in verdict.job.culprits] == [("x",)]
+    assert verdict.job.waiting == PEERS
+    assert said(verdict.nodes[-1]) == expected
+    for peer in verdict.nodes[:-1]:
+        assert peer.state == "PEER"
+        assert peer.culprits == verdict.job.culprits
+        assert peer.cause is None
+    assert "4 nodes wait for it" in verdict.job.text
+
+
+def test_c_loss_on_the_way_out_of_one_node() -> None:
+    verdict = settled((*named(SENDS, *PEERS), *named(LOSES, "x")))
+    assert said(verdict.job) == ("NETWORK", "loss")
+    assert blamed(verdict.job) == {"x"}
+    assert verdict.job.waiting == PEERS
+    assert [n.state for n in verdict.nodes] == ["PEER"] * 4 + ["NETWORK"]
+
+
+def test_loss_towards_one_node_is_counted_by_its_innocent_senders() -> None:
+    verdict = settled((*named(LOSES, *PEERS), *named(SENDS, "x")))
+    assert said(verdict.job) == ("NETWORK", "loss")
+    assert blamed(verdict.job) == {"x"}
+    assert verdict.job.confidence <= 0.5
+
+
+def test_loss_both_ways_between_two_nodes_names_the_path() -> None:
+    verdict = settled(named(LOSES, "g1", "g2"))
+    assert [(c.kind, c.nodes) for c in verdict.job.culprits] == [("path", ("g1", "g2"))]
+    assert verdict.job.confidence <= 0.7
+
+
+def test_loss_on_all_nodes_is_the_fabrics() -> None:
+    verdict = settled(named(LOSES, *PEERS))
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("job", "network")]
+
+
+def test_d_retransmits_that_are_all_loss_probes_are_no_loss() -> None:
+    probes = replace(SENDS, retransmits=SEGMENTS * 0.0029, probes=SEGMENTS * 0.0029)
+    verdict = settled(named(probes, *PEERS))
+    assert verdict.job.state != "NETWORK"
+    assert {n.state for n in verdict.nodes} == {"PEER"}
+
+
+def test_reordering_is_the_paths_and_no_loss() -> None:
+    reorders = replace(LOSES, dsack=LOSES.retransmits, fast=0)
+    verdict = settled((*named(SENDS, *PEERS), *named(reorders, "x")))
+    assert said(verdict.job) == ("NETWORK", "path")
+    assert verdict.job.confidence <= 0.75
+
+
+def test_a_link_that_flaps_or_is_slower_than_its_peers_is_blamed() -> None:
+    flaps = replace(SENDS, nics=(Nic(rx_mb=500, flaps=0.2),))
+    slow = replace(SENDS, nics=(Nic(rx_mb=500, speed=10_000),))
+    for bad in (flaps, slow):
+        verdict = settled((*named(SENDS, *PEERS), *named(bad, "x")))
+        assert said(verdict.job) == ("NETWORK", "link")
+        assert blamed(verdict.job) == {"x"}
+
+
+def test_n_all_spin_and_no_fault_is_seen_so_nobody_is_blamed() -> None:
+    still = replace(VICTIM, nics=(Nic(rx_mb=0, tx_mb=0),))
+    verdict = settled(named(still, *PEERS), 120)
+    assert verdict.job.state == "UNKNOWN"
+    assert {c.kind for c in verdict.job.culprits} == {"unknown"}
+    assert all(n.confidence <= 0.5 for n in verdict.nodes)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_r_mig_reports_no_utilisation_so_nothing_is_told(count: int) -> None:
+    mig = rank(gpu=Gpu(util=None, power=300, memory=None))
+    verdict = settled(named(mig, *PEERS[:count]))
+    assert verdict.job.state == "UNKNOWN"
+    assert "nvml" in {m.signal for m in verdict.nodes[0].missing}
+    assert verdict.nodes[0].shares is not None
+    assert verdict.nodes[0].shares.unknown == 1
+
+
+def test_s_without_a_power_limit_spin_and_compute_cannot_be_told_apart() -> None:
+    spark = rank(gpu=Gpu(util=100, power=12, limit=None, memory=None, model="NVIDIA GB10"))
+    verdict = settled(named(spark, "m1", "m2"))
+    assert verdict.job.confidence <= 0.5
+    assert all(n.confidence <= 0.5 for n in verdict.nodes)
+
+
+def test_t_two_healthy_nodes_that_others_wait_for_have_more_to_do() -> None:
+    busy = rank(gpu=Gpu(util=97, power=560))
+    verdict = settled((*named(busy, "p1", "p2"), *named(VICTIM, *(f"w{i}" for i in range(8)))))
+    assert said(verdict.job) == ("COMPUTE", "imbalance")
+    assert blamed(verdict.job) == {"p1", "p2"}
+    assert verdict.job.confidence <= 0.6
+
+
+def test_u_low_power_with_memory_traffic_is_work() -> None:
+    verdict = settled(named(rank(gpu=Gpu(util=100, power=250, memory=85)), "s"))
+    assert said(verdict.job) == ("COMPUTE", None)
+
+
+@pytest.mark.parametrize("memory", [2, 5, 20])
+def test_v_one_gpu_alone_waits_for_no_peer(memory: float) -> None:
+    verdict = settled(named(rank(gpu=Gpu(util=98, power=180, memory=memory)), "s"))
+    assert verdict.job.state in ("COMPUTE", "UNKNOWN")
+
+
+def test_w_eight_gpus_of_one_node_with_idle_ports_are_not_hung() -> None:
+    ranks = tuple(Rank(name=str(i), gpu=Gpu(util=98, power=450)) for i in range(8))
+    verdict = settled((Node("dgx", ranks=ranks, nics=(Nic(rx_mb=0, tx_mb=0),)),))
+    assert said(verdict.job) == ("COMPUTE", None)
+
+
+def test_x_a_server_without_requests_is_idle_and_no_fault() -> None:
+    asked = rank(gpu=Gpu(util=0, power=120, memory=0), main={"poll": 1.0}, main_run=0.0, loader={})
+    verdict = settled(named(asked, "s"))
+    assert said(verdict.job) == ("IDLE", "demand")
+
+
+def test_y_rank_zero_of_eight_writes_and_all_others_wait() -> None:
+    eight = tuple(replace(WAITS, name=str(i)) for i in range(8))
+    first = Node("y1", ranks=(replace(WRITES.ranks[0], name="0"), *eight[1:]), disk_busy=0.99,
+                 disk_write_mb=2000)  # fmt: skip
+    others = named(Node(ranks=eight), "y2", "y3", "y4")
+    verdict = settled((first, *others))
+    assert said(verdict.job) == ("STORAGE", "checkpoint")
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("rank", "rank 0 of y1")]
+    assert verdict.job.waiting == ("y2", "y3", "y4")
+    assert said(verdict.nodes[0]) == ("STORAGE", "checkpoint")
+    assert [r.state for r in verdict.ranks[:8]] == ["STORAGE"] + ["PEER"] * 7
+    assert all(blamed(r) == {"rank 0 of y1"} for r in verdict.ranks[1:])
+
+
+def test_y_the_same_inside_one_node() -> None:
+    eight = tuple(replace(WAITS, name=str(i)) for i in range(1, 8))
+    node = Node("y1", ranks=(replace(WRITES.ranks[0], name="0"), *eight), disk_busy=0.99)
+    verdict = settled((node,))
+    assert said(verdict.job) == ("STORAGE", "checkpoint")
+    assert blamed(verdict.job) == {"rank 0 of y1"}
+    assert len(verdict.job.waiting) == 7
+
+
+def test_z_loaders_in_poll_are_undetermined_and_said_so() -> None:
+    remote = rank(
+        gpu=Gpu(util=20, power=150),
+        main={"poll": 0.9, "run": 0.1},
+        main_run=0.1,
+        loader={"poll": 0.95, "run": 0.05},
+        loader_run=0.05,
+    )
+    verdict = settled(named(remote, *PEERS))
+    assert verdict.job.state == "UNKNOWN"
+    assert "poll" in verdict.nodes[0].text
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        named(GOOD, *PEERS),
+        (*named(VICTIM, *PEERS), *named(READS, "x")),
+        (*named(SENDS, *PEERS), *named(LOSES, "x")),
+        named(rank(gpu=Gpu(util=None, power=None, memory=None)), "m"),
+        (Node("cpu", ranks=(), gpus=(), absent={"nvml": "no libnvidia-ml.so.1"}),),
+    ],
+    ids=["good", "reads", "loses", "mig", "no gpu"],
+)
+def test_every_verdict_has_evidence_a_sentence_and_words_of_the_trade(
+    nodes: tuple[Node, ...],
+) -> None:
+    found = settled(nodes)
+    for verdict in (found.job, *found.nodes, *found.ranks):
+        assert verdict.support
+        assert all(f.text and f.metric for f in (*verdict.support, *verdict.against))
+        assert verdict.text
+        assert "\n" not in verdict.text
+        assert verdict.cause is None or verdict.cause in CAUSES[verdict.state]
+        assert 0 <= verdict.confidence <= 1
+        if verdict.state in ("STORAGE", "NETWORK", "CPU", "GPU", "COMPUTE", "PEER"):
+            first = verdict.support[0]
+            assert first.value is not None
+            assert first.threshold is not None
+            assert verdict.scope == "job" or verdict.against
