@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from gpuwatch.agent import catalogue
 from gpuwatch.model.event import AnyEvent, Sample
 from gpuwatch.model.verdict import Candidate, Culprit, Finding, JobVerdict, Shares, Verdict
-from gpuwatch.recording import reader, tables, wal
+from gpuwatch.recording import reader, rows, schema, wal
+from gpuwatch.recording.frames import frames
 from gpuwatch.recording.record import JudgeState, Layout, Shown, decode, encode
 from recording.kit import FACTS, INT64, NODE, TEXT, Bench, events, facts
 
@@ -102,8 +103,8 @@ JOBS = st.builds(
 def test_verdicts_come_back_as_they_were_shown(some: list[JobVerdict], data: st.DataObject) -> None:
     ticks = data.draw(st.lists(st.sampled_from(some), max_size=5)) if some else []
     records = [Shown(event_no=no, wall_us=no, verdict=v) for no, v in enumerate(ticks)]
-    frame = tables.frames(records).get("shown")
-    assert (tables.shown(frame) if frame is not None else []) == records
+    frame = frames(records).get("shown")
+    assert (rows.shown(frame) if frame is not None else []) == records
 
 
 @SLOW
@@ -114,8 +115,8 @@ def test_judge_states_come_back(some: list[tuple[bytes, str, dict[str, int]]], m
         JudgeState(event_no=no, arrived_us=no, wall_us=-no, state=state, standing=standing)
         for no, (state, _, _) in enumerate(some)
     ]
-    frame = tables.frames(records).get("judge_state")
-    assert (tables.judge_states(frame) if frame is not None else []) == records
+    frame = frames(records).get("judge_state")
+    assert (rows.judge_states(frame) if frame is not None else []) == records
 
 
 @settings(deadline=None, max_examples=200)
@@ -128,14 +129,14 @@ def test_no_log_can_crash_the_reader(content: bytes) -> None:
 @SLOW
 @given(events(), st.data())
 def test_one_flipped_bit_costs_one_record(given: list[AnyEvent], data: st.DataObject) -> None:
-    frames = [wal.frame(encode(event)) for event in given]
-    content = bytearray(b"".join(frames))
+    framed = [wal.frame(encode(event)) for event in given]
+    content = bytearray(b"".join(framed))
     if not content:
         return
     place = data.draw(st.integers(0, len(content) - 1))
     content[place] ^= 1 << data.draw(st.integers(0, 7))
     read = list(wal.read(bytes(content), Layout(catalogue.ROWS)))
-    hit = next(i for i in range(len(frames)) if place < sum(map(len, frames[: i + 1])))
+    hit = next(i for i in range(len(framed)) if place < sum(map(len, framed[: i + 1])))
     kept = [record for record in read if not isinstance(record, wal.Damage)]
     assert exact(kept) == exact(given[:hit] + given[hit + 1 :])
     assert len(read) == len(kept) + 1
@@ -146,22 +147,22 @@ def test_one_flipped_bit_costs_one_record(given: list[AnyEvent], data: st.DataOb
 def test_a_log_cut_anywhere_keeps_what_came_before(
     given: list[AnyEvent], data: st.DataObject
 ) -> None:
-    frames = [wal.frame(encode(event)) for event in given]
-    content = b"".join(frames)
+    framed = [wal.frame(encode(event)) for event in given]
+    content = b"".join(framed)
     cut = data.draw(st.integers(0, len(content)))
     read = list(wal.read(content[:cut], Layout(catalogue.ROWS)))
-    whole = sum(cut >= sum(map(len, frames[: i + 1])) for i in range(len(frames)))
+    whole = sum(cut >= sum(map(len, framed[: i + 1])) for i in range(len(framed)))
     kept = [record for record in read if not isinstance(record, wal.Damage)]
     assert exact(kept) == exact(given[:whole])
     assert all(r.torn for r in read if isinstance(r, wal.Damage))
 
 
 def test_no_column_is_named_twice() -> None:
-    assert len(set(tables.tables())) == len(tables.tables())
+    assert len(set(schema.tables())) == len(schema.tables())
     for scope in catalogue.SCOPES:
-        own = len(tables._STAMP) + len(tables._AGENT) + (len(tables._SAMPLE) * (scope == "node"))
+        own = len(schema.STAMP) + len(schema.AGENT) + (len(schema.SAMPLE) * (scope == "node"))
         declared = len(catalogue.LABELS[scope]) + len(catalogue.VALUES[scope])
-        assert len(tables.schema(scope)) == own + declared, scope
+        assert len(schema.schema(scope)) == own + declared, scope
 
 
 def test_a_sample_without_any_reading_is_one_row() -> None:
@@ -170,5 +171,5 @@ def test_a_sample_without_any_reading_is_one_row() -> None:
         generation=0, node_mono_us=0, node_wall_us=0, offset_us=None, offset_error_us=None,
         tables=((),) * len(catalogue.SCOPES),
     )  # fmt: skip
-    laid = tables.frames([empty])
+    laid = frames([empty])
     assert {name: frame.height for name, frame in laid.items()} == {"node": 1}

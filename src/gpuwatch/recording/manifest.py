@@ -1,5 +1,6 @@
 """manifest.jsonl: a line a segment; what has no line does not count."""
 
+import functools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import msgspec
 
 from gpuwatch.recording.record import JudgeState, Record, Shown
 
-__all__ = ["Entry", "Extent", "Gap", "Table", "extent", "read"]
+__all__ = ["Entry", "Extent", "Gap", "Table", "extent", "reach", "read"]
 
 FILE = "manifest.jsonl"
 MAX_LINE = 1 << 20
@@ -64,13 +65,21 @@ class Entry(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...] = ()
 
 
+def reach(before: Extent | None, record: Record) -> Extent | None:
+    """Return an extent that reaches over one more record; only events count."""
+    if isinstance(record, Shown | JudgeState):
+        return before
+    no, wall_us = record.event_no, record.wall_us
+    if before is None:
+        return Extent(no, no, wall_us, wall_us)
+    return Extent(
+        before.first_event_no, no, min(before.from_us, wall_us), max(before.to_us, wall_us)
+    )
+
+
 def extent(records: Iterable[Record]) -> Extent | None:
     """Return from where to where the events among some records reach."""
-    events = [r for r in records if not isinstance(r, Shown | JudgeState)]
-    if not events:
-        return None
-    walls = [event.wall_us for event in events]
-    return Extent(events[0].event_no, events[-1].event_no, min(walls), max(walls))
+    return functools.reduce(reach, records, None)
 
 
 def read(directory: Path) -> tuple[dict[int, Entry], int]:

@@ -15,7 +15,9 @@ import polars as pl
 from gpuwatch.errors import RecordingError
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.model.verdict import JobVerdict
-from gpuwatch.recording import manifest, segment, session, tables, wal
+from gpuwatch.recording import manifest, rows, schema, segment, session, wal
+from gpuwatch.recording.collector import collector_paused
+from gpuwatch.recording.frames import frames
 from gpuwatch.recording.manifest import Entry, Extent, Gap
 from gpuwatch.recording.record import JudgeState, Layout, Record, Shown
 from gpuwatch.recording.recorder import is_live
@@ -168,21 +170,21 @@ class Recording:
         Raises:
             RecordingError: when there is no such table.
         """
-        if name not in tables.tables():
-            known = ", ".join(tables.tables())
+        if name not in schema.tables():
+            known = ", ".join(schema.tables())
             raise RecordingError(f"no table {name!r} in a recording", f"there are {known}")
-        schema = tables.schema(name)
-        found = [pl.LazyFrame(schema=schema)]
+        columns = schema.schema(name)
+        found = [pl.LazyFrame(schema=columns)]
         for part in self._parts:
             source = self._source(part)
             if not isinstance(source, Entry):
-                frame = tables.frames(source).get(name)
+                frame = frames(source).get(name)
                 found += [] if frame is None else [frame.lazy()]
             elif self._has(source, name):
                 found.append(
                     pl.scan_parquet(
                         segment.path(self.directory, part, name),
-                        schema=schema,
+                        schema=columns,
                         missing_columns="insert",
                         extra_columns="ignore",
                     )
@@ -224,8 +226,9 @@ class Recording:
         return self._entries.get(part, records)
 
     def _chunk(self, part: int, after_event_no: int) -> Chunk:
-        source = self._source(part)
-        records = self._segment(source) if isinstance(source, Entry) else source
+        with collector_paused():
+            source = self._source(part)
+            records = self._segment(source) if isinstance(source, Entry) else source
         return _chunk_of(records, after_event_no)
 
     def _segment(self, entry: Entry) -> list[Record]:
@@ -234,14 +237,14 @@ class Recording:
             self._mark(entry.segment, gap)
         laid = {
             name: frame
-            for name in tables.tables()
+            for name in schema.tables()
             if name != "verdict" and (frame := self._table(entry, name)) is not None
         }
         records: list[Record] = []
         try:
-            records += tables.events(laid)
-            records += tables.shown(laid["shown"]) if "shown" in laid else ()
-            records += tables.judge_states(laid["judge_state"]) if "judge_state" in laid else ()
+            records += rows.events(laid)
+            records += rows.shown(laid["shown"]) if "shown" in laid else ()
+            records += rows.judge_states(laid["judge_state"]) if "judge_state" in laid else ()
         except segment.READ_ERRORS as error:
             self._mark_table(entry, "", error)
         return records
@@ -316,7 +319,7 @@ class Recording:
             return [record for record in source if isinstance(record, JudgeState)]
         frame = self._table(source, "judge_state")
         try:
-            return [] if frame is None else tables.judge_states(frame)
+            return [] if frame is None else rows.judge_states(frame)
         except segment.READ_ERRORS as error:
             self._mark_table(source, "judge_state", error)
             return []

@@ -1,7 +1,7 @@
 """What a recording holds: events, the verdict shown at each tick, and judge states.
 
 One codec for the write-ahead log: msgspec's MessagePack with the kind as tag, so that every
-record tells by itself what it is. Parquet has its own layout, in `tables`.
+record tells by itself what it is. Parquet has its own layout, in `schema`.
 """
 
 from collections.abc import Iterable

@@ -9,14 +9,16 @@ import hashlib
 import io
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 import polars as pl
 
-from gpuwatch.recording import tables, wal
-from gpuwatch.recording.manifest import Entry, Gap, Table, extent
+from gpuwatch.recording import schema, wal
+from gpuwatch.recording.collector import collector_paused
+from gpuwatch.recording.frames import frames
+from gpuwatch.recording.manifest import Entry, Extent, Gap, Table, reach
 from gpuwatch.recording.record import JudgeState, Layout, Record
 from gpuwatch.recording.session import sync_directory
 
@@ -48,15 +50,33 @@ def seal(directory: Path, log: int, layout: Layout, manifest: wal.Log) -> Entry:
     Raises:
         OSError: when the disk does not take it.
     """
-    found = list(wal.read(wal.path(directory, log).read_bytes(), layout))
-    records = [r for r in found if not isinstance(r, wal.Damage)]
-    reasons = [f"log {log}: {r.reason}" for r in found if isinstance(r, wal.Damage)]
-    entry = _write(directory, log, records, reasons)
+    log_content = wal.path(directory, log).read_bytes()
+    entry = _write(directory, log, _Tally(wal.read(log_content, layout)))
     manifest.rewind()
     manifest.append(msgspec.json.encode(entry) + b"\n")
     manifest.sync()
     wal.path(directory, log).unlink()
     return entry
+
+
+class _Tally:
+    """Hands records on as they are read, and keeps what the manifest tells of them."""
+
+    def __init__(self, found: Iterable[Record | wal.Damage]) -> None:
+        self._found = found
+        self.extent: Extent | None = None
+        self.judge_states: list[int] = []
+        self.damage: list[str] = []
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._found:
+            if isinstance(record, wal.Damage):
+                self.damage.append(record.reason)
+                continue
+            self.extent = reach(self.extent, record)
+            if isinstance(record, JudgeState):
+                self.judge_states.append(record.event_no)
+            yield record
 
 
 def content(directory: Path, segment: int, table: str, expected: Table) -> bytes:
@@ -83,26 +103,28 @@ def load(directory: Path, segment: int, table: str, expected: Table) -> pl.DataF
         READ_ERRORS: as `content`, or when a column does not fit.
     """
     found = content(directory, segment, table, expected)
-    return tables.fit(pl.read_parquet(io.BytesIO(found)), table)
+    return schema.fit(pl.read_parquet(io.BytesIO(found)), table)
 
 
-def _write(directory: Path, segment: int, records: list[Record], reasons: Iterable[str]) -> Entry:
-    place = path(directory, segment)
+def _write(directory: Path, number: int, tally: _Tally) -> Entry:
+    place = path(directory, number)
     aside = place.with_name(f".{place.name}.tmp")
     for stale in (place, aside):
         shutil.rmtree(stale, ignore_errors=True)
     aside.mkdir(mode=0o700)
-    written = {
-        name: _write_table(aside / f"{name}.parquet", frame)
-        for name, frame in tables.frames(records).items()
-    }
+    with collector_paused():
+        laid = frames(tally)
+    written = {n: _write_table(aside / f"{n}.parquet", frame) for n, frame in laid.items()}
     sync_directory(aside)
     aside.rename(place)
     sync_directory(place.parent)
-    span = extent(records)
-    gaps = tuple(Gap.over(span, reason) for reason in reasons)
-    states = tuple(r.event_no for r in records if isinstance(r, JudgeState))
-    return Entry(segment=segment, extent=span, judge_states=states, tables=written, gaps=gaps)
+    return Entry(
+        segment=number,
+        extent=tally.extent,
+        judge_states=tuple(tally.judge_states),
+        tables=written,
+        gaps=tuple(Gap.over(tally.extent, f"log {number}: {reason}") for reason in tally.damage),
+    )
 
 
 def _write_table(file: Path, frame: pl.DataFrame) -> Table:
