@@ -375,6 +375,13 @@ def test_it_comes_back_when_calm_and_each_time_later() -> None:
     assert returns == [HOLD_S[0] * 2**n for n in range(4)]
 
 
+def test_a_slow_tick_is_governed_too() -> None:
+    governor = Governor()
+    for tick in range(4):
+        governor.observe(tick * 60.0, tick * 60000 * 0.02)
+    assert governor.rate_hz < 5.0
+
+
 def test_an_unknown_cost_changes_nothing() -> None:
     governor = Governor()
     for second in range(100):

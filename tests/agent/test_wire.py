@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -186,6 +187,14 @@ def test_it_ends_in_time_though_a_reader_never_returns(tmp_path: Path) -> None:
         began = time.monotonic()
         ended(running)
         assert time.monotonic() - began < 1.5
+
+
+def test_few_descriptors_are_enough() -> None:
+    with agent(FAST) as running:
+        resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (48, 48))
+        running.wait_for("data", 3)
+        assert running.node()["agent_descriptors"] <= 48
+        assert not set(SOURCES) & set(running.reasons())
 
 
 def test_it_writes_nothing_and_needs_no_home(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ class Governor(object):
         if cpu_ms is None or now - self._began < WARM_UP_S:
             return
         self._window.append((now, cpu_ms))
-        while now - self._window[0][0] > WINDOW_S:
+        while len(self._window) > 1 and now - self._window[1][0] >= WINDOW_S:
             self._window.popleft()
         span = now - self._window[0][0]
-        if span < WINDOW_S * 0.9:
+        if span < WINDOW_S:
             return
         share = (cpu_ms - self._window[0][1]) / 1000.0 / span
         if share > LIMIT and self._step + 1 < len(RATES_HZ):
