@@ -123,10 +123,9 @@ def unpack_ttar(archive: Path, root: Path) -> None:
 class Agent:
     """A real agent in a process of its own, its wire decoded without the viewer's decoder."""
 
-    def __init__(
-        self, config: dict[str, Any], python: str = sys.executable, root: str = "/"
-    ) -> None:
+    def __init__(self, config: dict[str, Any], python: str, root: str, prelude: str) -> None:
         program = (
+            f"{prelude}\n"
             "import sys; sys.path.insert(0, sys.argv[1])\n"
             "import json; from gpuwatch.agent import host, main\n"
             "config = json.loads(sys.argv[2])\n"
@@ -195,9 +194,18 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(config: dict[str, Any], python: str = sys.executable, root: str = "/") -> Iterator[Agent]:
-    """Start an agent, and leave none behind."""
-    running = Agent(config, python, root)
+def agent(
+    config: dict[str, Any], python: str = sys.executable, root: str = "/", prelude: str = ""
+) -> Iterator[Agent]:
+    """Start an agent, and leave none behind.
+
+    Args:
+        config: as the viewer sends it.
+        python: that runs it.
+        root: of the host that it reads.
+        prelude: a line of Python that its process runs first.
+    """
+    running = Agent(config, python, root, prelude)
     process = running.process
     try:
         yield running

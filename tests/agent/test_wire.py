@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -190,8 +189,8 @@ def test_it_ends_in_time_though_a_reader_never_returns(tmp_path: Path) -> None:
 
 
 def test_few_descriptors_are_enough() -> None:
-    with agent(FAST) as running:
-        resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (48, 48))
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))"
+    with agent(FAST, prelude=limit) as running:
         running.wait_for("data", 3)
         assert running.node()["agent_descriptors"] <= 48
         assert not set(SOURCES) & set(running.reasons())
