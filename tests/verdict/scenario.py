@@ -200,6 +200,10 @@ class Play:
                  step="streaming", reason=reason)
         )  # fmt: skip
 
+    def restart_counters(self) -> None:
+        """Let all counters begin anew, as after a driver was loaded again."""
+        self._counters.clear()
+
     def sample(self, node: Node) -> Sample:
         self._sequence += 1
         counters = self._counters.setdefault(node.name, {})
