@@ -15,11 +15,13 @@ import msgspec
 import pytest
 
 import gpuwatch.recording
+from gpuwatch.agent import catalogue
 from gpuwatch.errors import RecordingError
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample, Tick
 from gpuwatch.model.view import View
-from gpuwatch.recording import Limits, Recorder, create
-from recording.kit import facts, sample, stream, tick, verdict
+from gpuwatch.recording import Limits, Recorder, create, segment
+from gpuwatch.recording.record import Layout
+from recording.kit import Bench, facts, sample, stream, tick, verdict
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 SHORT = Limits(seal_us=3_000_000)
@@ -146,7 +148,7 @@ def test_starting_to_record_loads_no_polars() -> None:
 CHILD = """
 import sys, time
 from gpuwatch.recording import Limits, create
-from recording.kit import facts, stream, verdict
+from recording.kit import Bench, facts, stream, verdict
 from gpuwatch.model.event import Tick
 from pathlib import Path
 import gpuwatch.recording.writer as writer
@@ -264,6 +266,34 @@ def test_a_disk_that_stays_full_ends_without_a_word_to_the_engine(small_disk: Pa
     recorder.close()
     events = list(gpuwatch.recording.open(small_disk / "rec").events())
     assert events[:10] == stream(0, 10)
+
+
+def test_a_seal_that_the_disk_refuses_can_be_tried_again(small_disk: Path) -> None:
+    bench = Bench(small_disk / "rec")
+    bench.log(stream(0, 50))
+    fill(small_disk / "ballast")
+    layout = Layout(catalogue.ROWS)
+    with pytest.raises(OSError, match="No space left"):
+        segment.seal(bench.directory, 1, layout, bench.manifest)
+    assert list(gpuwatch.recording.open(bench.directory).events()) == stream(0, 50)
+    (small_disk / "ballast").unlink()
+    segment.seal(bench.directory, 1, layout, bench.manifest)
+    bench.manifest.close()
+    recording = gpuwatch.recording.open(bench.directory)
+    assert list(recording.events()) == stream(0, 50)
+    assert sorted(p.name for p in (bench.directory / "seg").iterdir()) == ["00000001"]
+
+
+def test_a_read_only_mount_reads(small_disk: Path) -> None:
+    recorder = create(small_disk / "rec", facts(), None, SHORT)
+    feed(recorder, stream(0, 12))
+    recorder.close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    recording = gpuwatch.recording.open(small_disk / "rec")
+    assert list(recording.events()) == stream(0, 12)
+    assert not recording.live
+    with pytest.raises(RecordingError, match="cannot record here: Read-only file system"):
+        create(small_disk / "other", facts())
 
 
 def test_a_failed_sync_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ class Status(msgspec.Struct, frozen=True):
         bytes: on disk, logs and segments.
         segments: sealed so far.
         acknowledged_event_no: up to here all is durable; -1 before the first.
-        paused_reason: why nothing is written now, in words; None while all is well.
+        paused_reason: what keeps it from being written or sealed, in words; None while all is well.
         lost_events: that came while the queue was full.
     """
 
@@ -223,7 +223,7 @@ class Recorder:
         return self._writer.waiting >= self._limits.queue - 3
 
     def close(self) -> None:
-        """Write and seal what is left, and let go; waits for the disk, not for a dead one."""
+        """Write and seal what is left, and let go; blocks for the disk, not for a dead one."""
         if self._closed:
             return
         self._closed = True

@@ -65,8 +65,8 @@ class Sealer:
         except OSError as error:
             self.reason = error.strerror or str(error)
             return False
-        except segment.READ_ERRORS as error:
-            # The log stays, and reads as well as a segment does.
+        except BaseException as error:  # noqa: BLE001 - polars panics are no Exception
+            # The border of this thread. The log stays, and reads as well as a segment does.
             self.reason = f"log {log} could not be sealed: {error}"
             _log.warning(self.reason)
             return True

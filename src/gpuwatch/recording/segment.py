@@ -85,7 +85,7 @@ def content(directory: Path, segment: int, table: str, expected: Table) -> bytes
     Raises:
         READ_ERRORS: when it is missing, damaged or not what the manifest says.
     """
-    if expected.bytes > MAX_TABLE_BYTES or expected.rows > MAX_TABLE_ROWS:
+    if not (0 <= expected.bytes <= MAX_TABLE_BYTES and expected.rows <= MAX_TABLE_ROWS):
         raise ValueError("larger than a recording's tables are")
     with path(directory, segment, table).open("rb") as file:
         found = file.read(expected.bytes + 1)
