@@ -25,7 +25,7 @@ SCHEMA = msgspec.json.decode(
     (Path(__file__).parents[2] / "docs" / "report.schema.json").read_bytes()
 )
 
-pytestmark = [*NEEDS_SSHD, pytest.mark.xdist_group("record")]
+pytestmark = list(NEEDS_SSHD)
 
 
 @pytest.fixture(scope="module")
