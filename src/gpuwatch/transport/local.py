@@ -1,6 +1,7 @@
 """The same agent on this machine, as a child process in a session of its own."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -26,7 +27,7 @@ async def open_local(node: Node, marker: str) -> Pipe:
     environment = {**os.environ, "LC_ALL": "C", **node.env}
     loop = asyncio.get_running_loop()
     try:
-        transport, pipe = await loop.subprocess_exec(
+        _, pipe = await loop.subprocess_exec(
             LocalPipe,
             *(python, *FLAGS, "-c", PROGRAM, marker),
             env=environment,
@@ -36,7 +37,6 @@ async def open_local(node: Node, marker: str) -> Pipe:
         raise LinkError(
             f"{python} cannot be run: {error.strerror}", "shell", "set python: for this node"
         ) from None
-    pipe.transport = transport
     return pipe
 
 
@@ -48,6 +48,10 @@ class LocalPipe(Pipe, asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         super().__init__()
         self._exited = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self.transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Take what the child wrote."""
@@ -83,7 +87,8 @@ class LocalPipe(Pipe, asyncio.SubprocessProtocol):
         try:
             await asyncio.wait_for(self._exited.wait(), GRACE_S)
         except TimeoutError:
-            os.killpg(self.transport.get_pid(), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.transport.get_pid(), signal.SIGKILL)
             await self._exited.wait()
         finally:
             self.transport.close()

@@ -108,13 +108,8 @@ class _Link:
     async def run(self, open_pipe: Open, message: bytes) -> LinkError:
         """Connect and stream; return what ended it."""
         self.listener.link("connecting", "resolve", *self._reason)
-        marker = new_marker()
-        pipe: Pipe | None = None
         try:
-            pipe = await open_pipe(self.node, marker, self._reached)
-            rest = await handshake(pipe, self.node, marker, message, self._reached)
-            self.listener.opened()
-            return await self._stream(pipe, rest)
+            return await self._attempt(open_pipe, message)
         except LinkError as error:
             return error
         except OSError as error:
@@ -123,9 +118,16 @@ class _Link:
             return LinkError(error.what, self.step, error.hint)
         except Exception as error:  # noqa: BLE001 - one node's fault is never another's
             return LinkError(f"internal error: {error!r}", self.step, "report it", heals=True)
+
+    async def _attempt(self, open_pipe: Open, message: bytes) -> LinkError:
+        marker = new_marker()
+        pipe = await open_pipe(self.node, marker, self._reached)
+        try:
+            rest = await handshake(pipe, self.node, marker, message, self._reached)
+            self.listener.opened()
+            return await self._stream(pipe, rest)
         finally:
-            if pipe is not None:
-                await pipe.close()
+            await pipe.close()
 
     def _reached(self, step: Step) -> None:
         self.step = step
