@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuwatch.model.event import Link
+from gpuwatch.model.event import AnyEvent, Link
 from gpuwatch.model.verdict import (
     Candidate,
     Culprit,
@@ -20,6 +20,7 @@ from tui.scripted import (
     SPINNING,
     START_US,
     STARVED,
+    UNSTAMPED,
     Load,
     Machine,
     Told,
@@ -29,7 +30,7 @@ from tui.scripted import (
     verdict_of,
 )
 
-ONSET = 20
+ONSET = 8
 """Second at which a fault begins."""
 
 
@@ -40,13 +41,13 @@ class Scenario:
     title: str
     machines: tuple[Machine, ...]
     judge: Told
-    seconds: int = 70
+    seconds: int = 44
 
     @property
     def nodes(self) -> tuple[str, ...]:
         return tuple(m.name for m in self.machines)
 
-    def events(self):
+    def events(self) -> list[AnyEvent]:
         return play(self.machines, self.seconds)
 
 
@@ -116,7 +117,8 @@ def starving(nodes: tuple[str, ...], culprit: str, now_us: int, gpus: int) -> Jo
         scope="node", state="PEER", culprits=blamed, episode_us=onset, suspected_us=slow.suspected_us,
         confirmed_us=slow.confirmed_us, confidence=0.88, shares=SPINNING, text=f"spins in a collective for {culprit}",
     )  # fmt: skip
-    own, ranks = [], []
+    own: list[Verdict] = []
+    ranks: list[Verdict] = []
     for name in nodes:
         node, its = verdict_of(name, gpus, slow if name == culprit else peer)
         own.append(msgspec.structs.replace(node, waiting=()))
@@ -154,14 +156,13 @@ def storage(nodes: int = 4, gpus: int = 8) -> Scenario:
 
 def unreachable() -> Scenario:
     """Four nodes: one well, one refuses the login, one has no python3, one no GPU library."""
-    stamp = {"event_no": 0, "arrived_us": 0, "wall_us": 0}
     refused = Link(
         node="gpu02", state="refused", step="login", reason="Permission denied for user ann (publickey)",
-        hint="add your key to gpu02: ssh-copy-id ann@gpu02", **stamp,
+        hint="add your key to gpu02: ssh-copy-id ann@gpu02", **UNSTAMPED,
     )  # fmt: skip
     bare = Link(
         node="gpu03", state="refused", step="python", reason="no Python 3.6 or newer found in 4 places",
-        hint="name one in job.yaml: python: /path/to/python3", **stamp,
+        hint="name one in job.yaml: python: /path/to/python3", **UNSTAMPED,
     )  # fmt: skip
     machines = (
         Machine("gpu01", 4),
@@ -188,5 +189,5 @@ def unreachable() -> Scenario:
 def lost() -> Scenario:
     """Two nodes, the second of which falls silent."""
     names = ("gpu01", "gpu02")
-    machines = (Machine("gpu01"), Machine("gpu02", load=lambda s: Load() if s < 50 else None))
+    machines = (Machine("gpu01"), Machine("gpu02", load=lambda s: Load() if s < 24 else None))
     return Scenario("llama-70b-sft", machines, Told(lambda v: computing(names, v.now_us, 8)))

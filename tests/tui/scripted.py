@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
+
+import msgspec
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import COUNTER, Labels, Value
@@ -14,6 +17,18 @@ WALL_US = 1_790_000_000_000_000
 """Wall clock at second 0."""
 START_US = 1_000_000_000
 """Viewer's monotonic clock at second 0."""
+
+
+class Stamp(TypedDict):
+    """What all events have."""
+
+    event_no: int
+    arrived_us: int
+    wall_us: int
+
+
+UNSTAMPED: Stamp = {"event_no": 0, "arrived_us": 0, "wall_us": 0}
+"""Until `play` puts events in order."""
 
 Level = dict[str, float | None]
 
@@ -76,17 +91,16 @@ class Machine:
 
     def events(self, seconds: int) -> Iterable[tuple[float, AnyEvent]]:
         """Yield (second, event); event numbers are put in later."""
-        stamp = {"event_no": 0, "arrived_us": 0, "wall_us": 0}
         if self.link is not None:
             yield 0.0, self.link
             return
-        yield 0.0, Link(node=self.name, state="streaming", step="streaming", **stamp)
+        yield 0.0, Link(node=self.name, state="streaming", step="streaming", **UNSTAMPED)
         facts: dict[str, str | int | float | None] = {
             "kernel": "6.1.0",
             "python": "3.11.2",
             "cpus": 64,
         }
-        yield 0.0, Hello(node=self.name, boot_id="b", agent_id="a", facts=facts, **stamp)
+        yield 0.0, Hello(node=self.name, boot_id="b", agent_id="a", facts=facts, **UNSTAMPED)
         grown: dict[tuple[str, Labels, str], float] = {}
         for second in range(seconds):
             load = self.load(second)
@@ -139,15 +153,12 @@ class Machine:
 def play(machines: Sequence[Machine], seconds: int) -> list[AnyEvent]:
     """Return all events of a job in order, a tick at the end of each second."""
     timed = [pair for machine in machines for pair in machine.events(seconds)]
-    stamp = {"event_no": 0, "arrived_us": 0, "wall_us": 0}
-    timed += [(second + 1.0, Tick(**stamp)) for second in range(seconds)]
+    timed += [(second + 1.0, Tick(**UNSTAMPED)) for second in range(seconds)]
     timed.sort(key=lambda pair: pair[0])
     return [_stamped(event, no, second) for no, (second, event) in enumerate(timed)]
 
 
 def _stamped(event: AnyEvent, no: int, second: float) -> AnyEvent:
-    import msgspec
-
     us = round(second * 1e6)
     return msgspec.structs.replace(
         event, event_no=no, arrived_us=START_US + us, wall_us=WALL_US + us
@@ -208,8 +219,6 @@ def second(view: View) -> int:
 
 def verdict_of(node: str, gpus: int, like: Verdict) -> tuple[Verdict, tuple[Verdict, ...]]:
     """Return a node's verdict, and the same for each of its ranks."""
-    import msgspec
-
     own = msgspec.structs.replace(like, scope="node", node=node)
     ranks = tuple(
         msgspec.structs.replace(like, scope="rank", node=node, rank=str(r)) for r in range(gpus)
@@ -222,6 +231,7 @@ __all__ = [
     "SPINNING",
     "START_US",
     "STARVED",
+    "UNSTAMPED",
     "WALL_US",
     "Feed",
     "Load",

@@ -1,7 +1,7 @@
 """The app: one engine as a worker, one scene shown, every command a row of `commands`."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -25,6 +25,7 @@ from gpuwatch.tui.screens.pages import PAGES
 from gpuwatch.tui.session import Session
 from gpuwatch.tui.sink import ScreenSink
 from gpuwatch.tui.theme import Palette, bundled, load
+from gpuwatch.tui.transport import Transport
 from gpuwatch.tui.when import moment
 
 __all__ = ["Watch"]
@@ -64,6 +65,7 @@ class Watch(App[int]):
         self._latest: Scene | None = None
         self._held = False
         self._ended: str | None = None
+        self._changes: Sequence[int] | None = None
         self._palettes, self._problems = load((bundled(), *session.folders))
         for name in list(self.available_themes):
             self.unregister_theme(name)
@@ -87,15 +89,27 @@ class Watch(App[int]):
 
     def on_mount(self) -> None:
         """Start the engine, and tell which themes were left out."""
-        sink = ScreenSink(self.session.title, self._take)
-        cluster = Cluster(self.session.nodes, self.session.interval_s)
-        self.run_worker(
-            run(self.session.feed, cluster, self.session.judge, (*self.session.sinks, sink)),
-            name="engine",
-            exit_on_error=False,
-        )
+        self.run_worker(self._run(), name="engine", exit_on_error=False)
         for problem in self._problems:
             self.notify(f"theme left out: {sanitize(problem)}", severity="warning", markup=False)
+
+    async def _run(self) -> None:
+        """Run the engine over a live feed, or over each pass of a replay, with a new cluster."""
+        session, deck = self.session, self.session.transport
+        hidden = (lambda: False) if deck is None else (lambda: deck.running_up)
+        sinks = (*session.sinks, ScreenSink(session.title, self._take, hidden))
+        if not isinstance(session.feed, Transport):
+            cluster = Cluster(session.nodes, session.interval_s)
+            await run(session.feed, cluster, session.judge, sinks)
+            return
+        while not session.feed.closed:
+            cluster = Cluster(session.nodes, session.interval_s)
+            await run(session.feed.play(), cluster, session.judge, sinks)
+
+    def on_unmount(self) -> None:
+        """Let a replay end."""
+        if self.session.transport is not None:
+            self.session.transport.close()
 
     def _take(self, scene: Scene) -> None:
         self.post_message(Judged(scene))
@@ -240,13 +254,13 @@ class Watch(App[int]):
         """Play faster or slower."""
         deck = self.session.transport
         if deck is not None:
-            deck.speed = max(SLOWEST, min(FASTEST, deck.speed * factor))
+            deck.speed = max(SLOWEST, min(FASTEST, (deck.speed or 1.0) * factor))
             self.repaint()
 
     def action_shift(self, seconds: float) -> None:
         """Go some seconds on or back."""
         if self.scene is not None:
-            self._seek(self.scene.view.now_us + round(seconds * 1e6))
+            self._seek(self.scene.view.wall_us + round(seconds * 1e6))
 
     def action_edge(self, end: int) -> None:
         """Go to the start (0) or the end (1)."""
@@ -261,20 +275,21 @@ class Watch(App[int]):
             deck.step()
             self.repaint()
 
-    def action_change(self, way: int) -> None:
+    async def action_change(self, way: int) -> None:
         """Go to the next or last change of the job's verdict."""
-        deck = self.session.transport
-        if deck is None or self.scene is None:
+        if self.scene is None or self.session.changes is None:
             return
-        now = self.scene.view.now_us
-        if way > 0:
-            there = next((c for c in deck.changes if c > now), None)
+        if self._changes is None:
+            self._changes = await self.session.changes()
+        now = self.scene.view.wall_us
+        later = [c for c in self._changes if c > now]
+        before = [c for c in self._changes if c < now]
+        if way > 0 and later:
+            self._seek(later[0])
+        elif way < 0 and before:
+            self._seek(before[-1])
         else:
-            there = next((c for c in reversed(deck.changes) if c < now), None)
-        if there is None:
             self.notify("no change that way", markup=False)
-        else:
-            self._seek(there)
 
     def action_go_to(self) -> None:
         """Ask for a moment, and go there."""
@@ -283,17 +298,19 @@ class Watch(App[int]):
         self.push_screen(GoTo(), self._go)
 
     def _go(self, text: str | None) -> None:
-        deck, scene = self.session.transport, self.scene
-        if not text or deck is None or scene is None:
+        deck = self.session.transport
+        if not text or deck is None:
             return
-        to_wall = scene.view.wall_us - scene.view.now_us
-        there = moment(text, deck.span[0] + to_wall, deck.span[1] + to_wall)
+        there = moment(text, *deck.span)
         if there is None:
             self.notify("no time: write 18:03:27, +5m or -30s", severity="warning", markup=False)
         else:
-            self._seek(there - to_wall)
+            self._seek(there)
 
-    def _seek(self, now_us: int) -> None:
+    def _seek(self, wall_us: int) -> None:
+        """Go to a moment; a replay that stands still shows the first tick there."""
         deck = self.session.transport
         if deck is not None:
-            deck.seek(max(deck.span[0], min(deck.span[1], now_us)))
+            deck.seek(max(deck.span[0], min(deck.span[1], wall_us)))
+            if deck.paused:
+                deck.step()

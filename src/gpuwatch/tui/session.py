@@ -1,7 +1,7 @@
 """What the screen is given: a feed, who judges it, who else listens."""
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.engine import Judge, Sink
@@ -19,11 +19,12 @@ class Session:
         title: name of the job.
         nodes: names, in the order of the job file.
         interval_s: between ticks.
-        feed: of events; live and replay differ in nothing else but `transport`.
+        feed: events as they come, or a transport, that plays a recording: nothing else tells
+            live and replay apart.
         judge: of each tick.
         sinks: who else takes events and verdicts: the recorder, alerts.
-        transport: steers the feed, if it plays a recording.
         recording: says in a few words how recording goes (`rec 12 MB`); None: nothing records.
+        changes: returns the moments at which a recording's verdict changed, as `changes.changes`.
         theme: name to start with; None: as the terminal can.
         folders: of theme files beside those that come along.
     """
@@ -31,10 +32,15 @@ class Session:
     title: str
     nodes: tuple[str, ...]
     interval_s: float
-    feed: AsyncIterator[AnyEvent]
+    feed: AsyncIterator[AnyEvent] | Transport
     judge: Judge
     sinks: tuple[Sink, ...] = ()
-    transport: Transport | None = None
     recording: Callable[[], str] | None = None
+    changes: Callable[[], Awaitable[Sequence[int]]] | None = None
     theme: str | None = None
-    folders: tuple[Path, ...] = field(default=())
+    folders: tuple[Path, ...] = ()
+
+    @property
+    def transport(self) -> Transport | None:
+        """The feed, if it plays a recording."""
+        return self.feed if isinstance(self.feed, Transport) else None

@@ -1,6 +1,5 @@
 """The screen's end of the engine: takes events and verdicts, hands on one scene a tick."""
 
-from collections import deque
 from collections.abc import Callable
 
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker, Tick
@@ -14,65 +13,73 @@ __all__ = ["ScreenSink"]
 
 INCIDENTS = 500
 """Incidents that are kept."""
+LEAP = 5
+"""Ticks further apart than so many intervals do not follow each other."""
 
 
 class ScreenSink:
-    """Builds scenes; knows nothing of widgets, of replay, or of the time of day."""
+    """Builds scenes; knows nothing of widgets or of the time of day.
 
-    def __init__(self, title: str, deliver: Callable[[Scene], None]) -> None:
+    A replay may go back or skip: what happened is kept by its event number and shown up to the
+    tick, and a verdict counts as changed only between ticks that follow each other.
+
+    Args:
+        title: name of the job.
+        deliver: takes a scene.
+        hidden: tells whether ticks only lead up to what is to be shown.
+    """
+
+    def __init__(
+        self, title: str, deliver: Callable[[Scene], None], hidden: Callable[[], bool]
+    ) -> None:
         self._title = title
         self._deliver = deliver
+        self._hidden = hidden
         self._history = History()
-        self._incidents: deque[Incident] = deque(maxlen=INCIDENTS)
-        self._told: tuple[Incident, ...] = ()
+        self._incidents: dict[tuple[int, str], Incident] = {}
         self._started_us: int | None = None
         self._states: dict[str, str] = {}
+        self._last_us: int | None = None
 
     def event(self, event: AnyEvent) -> None:
         """Take one event."""
         match event:
             case Link():
                 told = " · ".join(t for t in (event.state, event.reason, event.hint) if t)
-                self._note(event.wall_us, event.node, "link", told)
+                self._note(event, event.node, "link", told)
             case Fault():
-                self._note(event.wall_us, event.node, "fault", f"{event.source}: {event.text}")
+                self._note(event, event.node, "fault", f"{event.source}: {event.text}")
             case Hello():
-                self._note(event.wall_us, event.node, "agent", "started")
+                self._note(event, event.node, "agent", "started")
             case Marker():
-                self._note(event.wall_us, None, "marker", event.text)
+                self._note(event, None, "marker", event.text)
 
     def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
         """Take the verdict of one tick."""
         now = view.now_us
-        if self._started_us is None or now < self._started_us:
-            self._started_us = now
-        if self._incidents and self._incidents[0].wall_us > tick.wall_us:
-            self._forget_after(tick.wall_us)
+        if self._last_us is None or not 0 < now - self._last_us < LEAP * view.interval_us:
+            self._states = {}
+        self._last_us = now
+        self._started_us = now if self._started_us is None else min(self._started_us, now)
         self._history.add(now, verdict)
-        for one in (verdict.job, *verdict.nodes):
-            self._changed(tick.wall_us, one.node, state_words(one))
-        self._deliver(
-            Scene(self._title, view, verdict, self._history, self._started_us, self._newest_first())
-        )
+        for one in (*verdict.nodes, verdict.job):
+            self._changed(tick, one.node, state_words(one))
+        if not self._hidden():
+            told = self._until(tick.event_no)
+            self._deliver(Scene(self._title, view, verdict, self._history, self._started_us, told))
 
-    def _changed(self, wall_us: int, node: str | None, words: str) -> None:
+    def _changed(self, tick: Tick, node: str | None, words: str) -> None:
         before = self._states.get(node or "")
-        if before != words:
-            self._states[node or ""] = words
-            if before is not None:
-                self._note(wall_us, node, "verdict", words)
+        self._states[node or ""] = words
+        if before not in {None, words}:
+            self._note(tick, node, "verdict", words)
 
-    def _note(self, wall_us: int, node: str | None, kind: str, text: str) -> None:
-        self._incidents.appendleft(Incident(wall_us, node, kind, text))
-        self._told = ()
+    def _note(self, event: AnyEvent, node: str | None, kind: str, text: str) -> None:
+        self._incidents[event.event_no, node or ""] = Incident(event.wall_us, node, kind, text)
+        if len(self._incidents) > INCIDENTS:
+            del self._incidents[min(self._incidents)]
 
-    def _forget_after(self, wall_us: int) -> None:
-        """A replay went back: what came later has not happened yet."""
-        kept = [i for i in self._incidents if i.wall_us <= wall_us]
-        self._incidents = deque(kept, maxlen=INCIDENTS)
-        self._told = ()
-
-    def _newest_first(self) -> tuple[Incident, ...]:
-        if not self._told:
-            self._told = tuple(self._incidents)
-        return self._told
+    def _until(self, event_no: int) -> tuple[Incident, ...]:
+        """Return what happened up to an event, newest first."""
+        numbers = sorted((key for key in self._incidents if key[0] <= event_no), reverse=True)
+        return tuple(self._incidents[key] for key in numbers)

@@ -22,19 +22,17 @@ def footer(commands: Sequence[Command], cells: int) -> Line:
 
 
 def transport(
-    scene: Scene, span: tuple[int, int], speed: float, *, paused: bool, cells: int
+    scene: Scene, span: tuple[int, int], speed: float | None, *, paused: bool, cells: int
 ) -> Line:
-    """Return where the replay is between start and end of the recording."""
-    now, wall = scene.view.now_us, scene.view.wall_us
-    start, end = span
-    state = "paused" if paused else f"{speed:g}x"
+    """Return where the replay stands between start and end of the recording."""
+    now, (start, end) = scene.view.wall_us, span
+    pace = "paused" if paused else "as fast as it goes" if speed is None else f"{speed:g}x"
     left: Line = (
-        (" ‖ " if paused else " ▶ ", "strong"),
-        (f"{state:<7}", "strong"),
-        (clock(wall - (now - start)) + " ", "dim"),
+        (f" {'‖' if paused else '▶'} {pace:<7}", "strong"),
+        (clock(start) + " ", "dim"),
     )
     right: Line = (
-        (f" {clock(wall + (end - now))}", "dim"),
+        (f" {clock(end)}", "dim"),
         (f"  {duration(now - start)} of {duration(end - start)} ", "text"),
     )
     room = max(5, cells - width(left) - width(right) - 2)

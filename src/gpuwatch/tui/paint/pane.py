@@ -218,7 +218,7 @@ def _net(node: NodeView, found: Facts, cells: int) -> Line:
     loss: Line = ((" loss ", "dim"), (percent(found.loss, 2), "warn" if lost else "text"))
     down, up = (bits(v, nic.line_bps) for v in (nic.down, nic.up))
     flow: Line = ((f"↓ {down} ↑ {up}", "text"),)
-    line: Line = ((" line rate unknown", "dim"),)
+    line: Line = ((" of unknown", "dim"),)
     if nic.line_bps is not None:
         flow = ((f"↓ {down} ↑ {up} Gb/s", "text"),)
         line = ((f" of {number(nic.line_bps / 1e9)}", "dim"),)

@@ -1,0 +1,185 @@
+"""Every command, as keys on a live screen."""
+
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+from textual.command import CommandPalette
+
+from gpuwatch.model.event import AnyEvent
+from gpuwatch.tui import Session, Watch
+from gpuwatch.tui.app import Judged
+from gpuwatch.tui.commands import COMMANDS
+from gpuwatch.tui.scene import Scene
+from gpuwatch.tui.screens.overview import Overview
+from gpuwatch.tui.screens.pages import Detail, Events, Help, Why
+from tui import scenarios
+from tui.scripted import START_US, Feed
+from tui.wait import text, until, until_second
+
+Screen = Callable[..., Watch]
+
+
+async def test_the_answer_is_on_every_page(screen: Screen) -> None:
+    app = screen(scenarios.storage())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        for key, page in (("enter", Detail), ("w", Why), ("e", Events), ("question_mark", Help)):
+            await pilot.press(key)
+            assert isinstance(app.screen, page)
+            assert "STORAGE read   gpu03 waits for reads" in text(app)
+            await pilot.press("escape")
+            assert isinstance(app.screen, Overview)
+
+
+async def test_the_same_key_again_goes_back(screen: Screen) -> None:
+    app = screen(scenarios.storage())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        for keys, page in (("ww", "Overview"), ("we", "Events"), ("e", "Overview")):
+            await pilot.press(*keys)
+            assert type(app.screen).__name__ == page
+
+
+async def test_the_cursor_begins_at_the_culprit_and_opens_the_node_it_is_on(screen: Screen) -> None:
+    app = screen(scenarios.storage())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        assert app.chosen_node() == "gpu03"
+        await pilot.press("up", "up", "up", "up", "down", "enter")
+        assert app.chosen_node() == "gpu02"
+        assert " gpu02 ─" in text(app)
+
+
+async def test_a_click_chooses_a_node(screen: Screen) -> None:
+    app = screen(scenarios.storage())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        await pilot.click("#body", offset=(80, 3))
+        assert app.chosen_node() == "gpu02"
+
+
+async def test_pause_freezes_the_screen_and_not_the_feed(screen: Screen) -> None:
+    scenario = scenarios.storage()
+    feed = Feed(scenario.events())
+    feed.hold_after(10)
+    app = Watch(Session(scenario.title, scenario.nodes, 1.0, aiter(feed), scenario.judge))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 10)
+        await pilot.press("space")
+        feed.hold_after(22)
+        await until(pilot, lambda: "paused, 12 s behind" in text(app))
+        assert "COMPUTE" in text(app)
+        assert app.scene is not None
+        assert app.scene.view.now_us == START_US + 10_000_000
+        feed.hold_after(40)
+        await pilot.press("space")
+        await until_second(pilot, 40)
+        assert "STORAGE read" in text(app)
+        assert "paused" not in text(app)
+
+
+async def test_pages_scroll_and_keep_within_bounds(screen: Screen) -> None:
+    app = screen(scenarios.storage())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until_second(pilot, 44)
+        await pilot.press("enter", "pagedown", "pagedown", "down")
+        assert " gpu03 ─" not in text(app)
+        await pilot.press(*["pageup"] * 3)
+        assert " gpu03 ─" in text(app)
+
+
+async def test_themes_go_round(screen: Screen) -> None:
+    app = screen(scenarios.healthy())
+    async with app.run_test(size=(100, 30)) as pilot:
+        seen = []
+        for _ in range(4):
+            seen.append(app.theme)
+            await pilot.press("t")
+        assert sorted(seen) == ["dark", "light", "mono", "sixteen"]
+        assert app.theme == seen[0]
+
+
+async def test_the_palette_and_help_have_every_command(screen: Screen) -> None:
+    app = screen(scenarios.healthy())
+    async with app.run_test(size=(140, 60)) as pilot:
+        await pilot.press("question_mark")
+        shown = text(app)
+        live = [c for c in COMMANDS if c.when == "any"]
+        assert all(c.help in shown for c in live)
+        entries = [c.title for c in app.get_system_commands(app.screen)]
+        assert entries == [c.name.capitalize() for c in live]
+        await pilot.press("ctrl+p")
+        assert isinstance(app.screen, CommandPalette)
+
+
+async def test_what_only_a_replay_can_do_is_out_of_reach_live(screen: Screen) -> None:
+    app = screen(scenarios.healthy())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until_second(pilot, 44)
+        before = text(app)
+        await pilot.press(*(c.key for c in COMMANDS if c.when == "replay"))
+        assert text(app) == before
+
+
+async def test_quit(screen: Screen) -> None:
+    app = screen(scenarios.healthy())
+    async with app.run_test() as pilot:
+        await pilot.press("q")
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_code == 0
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (39, 24), (80, 9)])
+async def test_too_small_is_said_and_recovers(screen: Screen, size: tuple[int, int]) -> None:
+    app = screen(scenarios.storage())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until_second(pilot, 44)
+        await pilot.resize_terminal(*size)
+        await pilot.pause()
+        assert "too small"[: size[0] - 1] in text(app)
+        assert "STORAGE" not in text(app)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "STORAGE read" in text(app))
+
+
+async def _failing() -> AsyncIterator[AnyEvent]:
+    for event in scenarios.healthy().events()[:30]:
+        yield event
+    raise ValueError("bad [/b] \x1b]52;c;AAAA\x07 news")
+
+
+async def test_an_engine_that_breaks_down_is_told_in_words_and_the_screen_stays() -> None:
+    scenario = scenarios.healthy()
+    app = Watch(Session(scenario.title, scenario.nodes, 1.0, _failing(), scenario.judge))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await until(pilot, lambda: "gpuwatch stopped: ValueError: bad [/b]" in text(app))
+        await pilot.press("w", "escape")
+        assert isinstance(app.screen, Overview)
+
+
+async def test_a_slow_screen_paints_the_newest_tick_only(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = screen(scenarios.healthy())
+    painted: list[Scene | None] = []
+    repaint = app.repaint
+
+    def counted() -> None:
+        painted.append(app.scene)
+        repaint()
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        assert app.scene is not None
+        scenes = [dataclasses.replace(app.scene) for _ in range(50)]
+        monkeypatch.setattr(app, "repaint", counted)
+        for scene in scenes:
+            app.post_message(Judged(scene))
+        await until(pilot, lambda: app.scene is scenes[-1])
+    assert painted == scenes[-1:]
+
+
+def test_keys_are_declared_once() -> None:
+    keys: Sequence[str] = [c.key for c in COMMANDS]
+    assert len(keys) == len(set(keys))

@@ -1,0 +1,135 @@
+"""The same screen over a recording, made by the recorder and played by the replay."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import gpuwatch.recording
+from gpuwatch.engine import run
+from gpuwatch.feed.replay import RecordedJudge, Replay
+from gpuwatch.model.cluster import Cluster
+from gpuwatch.model.event import AnyEvent
+from gpuwatch.recording.reader import Recording
+from gpuwatch.tui import Session, Watch
+from gpuwatch.tui.changes import changes
+from tui import scenarios
+from tui.scripted import START_US, WALL_US
+from tui.wait import text, until
+
+SCENARIO = scenarios.storage()
+ONSET_US = WALL_US + (scenarios.ONSET + 4) * 1_000_000
+
+
+@pytest.fixture
+async def recording(tmp_path: Path) -> Recording:
+    async def feed() -> AsyncIterator[AnyEvent]:
+        for event in SCENARIO.events():
+            yield event
+
+    facts = gpuwatch.recording.Session(
+        job=SCENARIO.title, nodes=SCENARIO.nodes, interval_s=1.0, started_wall_us=WALL_US,
+        started_mono_us=START_US, version="0",
+    )  # fmt: skip
+    recorder = gpuwatch.recording.create(tmp_path / "rec", facts, None)
+    await run(feed(), Cluster(SCENARIO.nodes, 1.0), SCENARIO.judge, [recorder])
+    recorder.close()
+    return gpuwatch.recording.open(tmp_path / "rec")
+
+
+def screen(recording: Recording, *, speed: float = 64.0) -> tuple[Watch, Replay]:
+    replay = Replay(recording, speed)
+
+    async def changed() -> list[int]:
+        return changes(recording.chunks())
+
+    session = Session(
+        SCENARIO.title,
+        SCENARIO.nodes,
+        1.0,
+        replay,
+        RecordedJudge(replay),
+        changes=changed,
+        theme="dark",
+    )
+    return Watch(session), replay
+
+
+def at(app: Watch) -> float:
+    """Return the second that is shown."""
+    return -1.0 if app.scene is None else (app.scene.view.wall_us - WALL_US) / 1e6
+
+
+async def test_it_plays_to_the_end_and_shows_what_was_shown(
+    recording: Recording,
+) -> None:
+    app, _ = screen(recording)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: at(app) == 44)
+        assert "STORAGE read   gpu03 waits for reads" in text(app)
+        assert "▶ 64x" in text(app)
+        assert "44 s of 44 s" in text(app)
+
+
+async def test_seek_step_pause_and_changes(recording: Recording) -> None:
+    app, replay = screen(recording)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: at(app) == 44)
+        await pilot.press("space")
+        assert replay.paused
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: at(app) == 34)
+        await pilot.press("full_stop")
+        await until(pilot, lambda: at(app) == 35)
+        await pilot.press("left_curly_bracket")
+        await until(pilot, lambda: at(app) == 1)
+        assert "COMPUTE" in text(app)
+        await pilot.press("n")
+        await until(pilot, lambda: at(app) == (ONSET_US - WALL_US) / 1e6)
+        assert "STORAGE read" in text(app)
+        await pilot.press("end")
+        await until(pilot, lambda: at(app) == 44)
+        await pilot.press("N")
+        await until(pilot, lambda: at(app) == (ONSET_US - WALL_US) / 1e6)
+        await pilot.press("home")
+        await until(pilot, lambda: at(app) <= 1)
+        assert "‖ paused" in text(app)
+
+
+async def test_go_to_a_time(recording: Recording) -> None:
+    app, _ = screen(recording)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: at(app) == 44)
+        await pilot.press("space", "j", *"+20", "enter")
+        await until(pilot, lambda: at(app) == 20)
+        await pilot.press("j", *"later", "enter")
+        await until(pilot, lambda: any("no time" in str(n.message) for n in app._notifications))
+        assert at(app) == 20
+        await pilot.press("j", "escape")
+        assert at(app) == 20
+
+
+async def test_speed(recording: Recording) -> None:
+    app, replay = screen(recording, speed=1.0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("plus", "plus", "minus")
+        assert replay.speed == 2.0
+        await pilot.press(*["minus"] * 9)
+        assert replay.speed == 0.25
+        await pilot.press(*["plus"] * 12)
+        assert replay.speed == 64.0
+
+
+async def test_what_happened_is_told_once_whichever_way_time_goes(
+    recording: Recording,
+) -> None:
+    app, _ = screen(recording)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: at(app) == 44)
+        assert app.scene is not None
+        first = app.scene.incidents
+        await pilot.press("home")
+        await until(pilot, lambda: at(app) < 10)
+        await until(pilot, lambda: at(app) == 44)
+        assert app.scene.incidents == first
+        assert sum(i.kind == "verdict" for i in first) == 5
