@@ -106,17 +106,17 @@ def test_where_blocked_loaders_wait(by_stack: bool) -> None:
         reader._access.stack = by_stack
 
         def settled(found: dict[str, Any]) -> bool:
-            return waits(found, "loader").keys() == set(SLEEPERS.values())
+            return waits(found, "loader").keys() >= set(SLEEPERS.values())
 
         found = until(reader, settled)
         before = waits(found, "loader")
-        for _ in range(10):
+        for _ in range(40):
             reader.sample()
         found = tables(reader)
         after = waits(found, "loader")
-        assert {wait: after[wait] - before[wait] for wait in after} == {
-            "pipe": 10, "futex": 10, "socket": 20, "poll": 20, "sleep": 10,
-        }  # fmt: skip
+        threads = {"pipe": 1, "futex": 1, "socket": 2, "poll": 2, "sleep": 1}
+        for wait, count in threads.items():  # those that sleep on are counted up to 4 samples later
+            assert abs(after[wait] - before[wait] - 40 * count) <= 4 * count
         assert waits(found, "main").keys() == {"process"}
         assert found["missing"] == {}
         [main] = [row for row in found["thread_group"] if row["role"] == "main"]
@@ -284,7 +284,7 @@ def test_the_jobs_own_user_reads_wchan() -> None:
 
         def look() -> Any:
             reader = watch(running.mark)
-            return until(reader, lambda f: waits(f, "loader").keys() == {"pipe", "futex"})
+            return until(reader, lambda f: waits(f, "loader").keys() >= {"pipe", "futex"})
 
         found = as_user(NOBODY, look)
         assert found["missing"] == {}

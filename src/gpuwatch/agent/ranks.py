@@ -119,9 +119,24 @@ class Census(object):
         self._clock = clock
         self._processes: Dict[int, Process] = {}
         self._children: Dict[int, List[Process]] = {}
+        self._tracked: Set[int] = set()
         self._kernel: Set[int] = {2}
         self._round = 0
         self._match = _pattern(host.options.match)
+
+    def look(self) -> bool:
+        """Scan, and tell whether a process came or went that may make the ranks others."""
+        before = set(self._tracked)
+        fresh = self._scan()
+        if not before <= set(self._processes):
+            return True
+        return any(process.ppid in before or self._concerns(process) for process in fresh)
+
+    def _concerns(self, process: Process) -> bool:
+        if self._match is not None:
+            return bool(self._match.search(self._command(process)))
+        self._environ(process)
+        return any(process.identity) or process.pid in self._host.board.gpu_pids
 
     def ranks(self) -> List[Rank]:
         """Scan, and return the ranks in order of their pids."""
@@ -129,29 +144,43 @@ class Census(object):
         mains = self._mains(self._job())
         pids = {main.pid for main in mains}
         mains.sort(key=lambda process: process.pid)
-        return [self._rank(main, self._tree(main, pids)) for main in mains[:MAX_RANKS]]
+        self._tracked = set()
+        ranks = []
+        for main in mains[:MAX_RANKS]:
+            tree = self._tree(main, pids)
+            self._tracked.update([main.pid], (process.pid for process in tree))
+            ranks.append(self._rank(main, tree))
+        return ranks
 
-    def _scan(self) -> None:
+    def _scan(self) -> List[Process]:
+        """Bring the list of processes up to date; return those that are new, or new programs."""
         now = self._clock()
         present = {int(name) for name in self._host.listdir("/proc") if name.isdigit()}
         for pid in set(self._processes) - present:
             del self._processes[pid]
         self._kernel &= present | {2}
         self._round = (self._round + 1) % ROUNDS
-        fresh = 0
+        seen_first = 0
+        fresh = []
         for pid in sorted(present - self._kernel):
             known = self._processes.get(pid)
             if known is None:
-                fresh += 1
-                if fresh > MAX_NEW:
+                seen_first += 1
+                if seen_first > MAX_NEW:
                     continue
             elif pid % ROUNDS != self._round and now - known.seen_at > YOUNG_S:
                 continue
             self._look(pid, known, now)
-        self.unfinished = fresh > MAX_NEW
+            process = self._processes.get(pid)
+            if process and (
+                known is None or known.start != process.start or known.comm != process.comm
+            ):
+                fresh.append(process)
+        self.unfinished = seen_first > MAX_NEW
         self._children = {}
         for process in self._processes.values():
             self._children.setdefault(process.ppid, []).append(process)
+        return fresh
 
     def _look(self, pid: int, known: Optional[Process], now: float) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from gpuwatch.agent.host import Host, Kept
+from gpuwatch.agent.host import Host
 from gpuwatch.agent.lines import after
 from gpuwatch.agent.metric import Label, Labels, Values
 
@@ -32,11 +32,11 @@ class Tally(object):
             self._totals.clear()
         return self._totals.setdefault(labels, Totals())
 
-    def wait(self, labels: Labels) -> None:
-        """Count one sample of one thread_wait."""
+    def wait(self, labels: Labels, samples: int = 1) -> None:
+        """Count samples of one thread_wait."""
         if len(self._waits) >= MAX_ENTITIES and labels not in self._waits:
             self._waits.clear()
-        self._waits[labels] = self._waits.get(labels, 0) + 1
+        self._waits[labels] = self._waits.get(labels, 0) + samples
 
     def wait_rows(self, live: Set[Tuple[Label, Label]]) -> List[Tuple[str, Labels, Values]]:
         """Return the thread_wait rows of these (group, rank)."""
@@ -47,16 +47,17 @@ class Tally(object):
 class Io(object):
     """Bytes that one process moved from and to storage (proc(5), /proc/PID/io)."""
 
-    __slots__ = ("_before", "_kept")
+    __slots__ = ("_before", "_host", "_path")
 
     def __init__(self, host: Host, pid: int) -> None:
-        self._kept: Kept = host.keep("/proc/%d/io" % pid, 512)
+        self._host = host
+        self._path = "/proc/%d/io" % pid
         self._before: Optional[Tuple[int, int]] = None
 
     def moved(self) -> Optional[Tuple[int, int]]:
         """Return the bytes read and written since the last call, None where that is hidden."""
         try:
-            text = self._kept.read()
+            text = self._host.read(self._path, 512)
         except PermissionError:
             return None
         except OSError:
@@ -70,7 +71,3 @@ class Io(object):
             return None
         before, self._before = self._before or now, now
         return max(0, now[0] - before[0]), max(0, now[1] - before[1])
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        self._kept.close()

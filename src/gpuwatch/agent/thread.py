@@ -25,6 +25,7 @@ class Gone(Exception):  # noqa: N818 - a state of the thread, no error
 class Look(NamedTuple):
     """What one look at a thread found; differences are since the look before, 0 at the first."""
 
+    moved: bool
     wait: str
     run_ns: int
     delay_ns: int
@@ -36,12 +37,16 @@ class Access(object):
 
     Attributes:
         stack: kernel stacks may be read, as far as known.
-        refused: pids whose wchan told nothing: hidden from this user, or running by then.
+        refused: pids whose wchan told nothing. Not only where it is hidden: from Linux 6.12 on a
+            thread that fell asleep may stay in the run queue for a while, and wchan is 0 until it
+            leaves it, which moves no counter.
+        strange: pids of other users' processes, whose wchan stays hidden.
     """
 
     def __init__(self) -> None:
         self.stack = True
         self.refused: Set[int] = set()
+        self.strange: Set[int] = set()
 
 
 class Thread(object):
@@ -57,11 +62,12 @@ class Thread(object):
         share: part of a CPU that it used between the last two looks; None before two looks.
         threads: of its process, at the last reading of stat.
         comm: its name.
+        still: looks in a row at which it had not run since the one before.
     """
 
     __slots__ = (
-        "_access", "_delay", "_faults", "_raw", "_run", "_sched", "_stack", "_start", "_stat", "_wait",
-        "_wchan", "comm", "looked_at", "pid", "share", "threads", "tid",
+        "_access", "_delay", "_faults", "_is_settled", "_raw", "_run", "_sched", "_stack", "_start", "_stat", "_wait",
+        "_wchan", "comm", "looked_at", "pid", "share", "still", "threads", "tid",
     )  # fmt: skip
 
     def __init__(self, host: Host, pid: int, tid: int, access: Access) -> None:
@@ -70,6 +76,7 @@ class Thread(object):
         self.tid = tid
         self.comm = b""
         self.threads = 0
+        self.still = 0
         self.share: Optional[float] = None
         self.looked_at = 0.0
         self._access = access
@@ -79,6 +86,7 @@ class Thread(object):
         self._stack = host.keep(folder + "stack", MAX_STACK)
         self._raw = b""
         self._wait = "unknown"
+        self._is_settled = False
         self._start = -1
         self._run = self._delay = self._faults = 0
 
@@ -93,10 +101,11 @@ class Thread(object):
         """
         raw = self._schedstat()
         first = self._start < 0
-        if raw == self._raw and not first and not raw.startswith(IDLE):
+        if raw == self._raw and self._is_settled and not raw.startswith(IDLE):
             self._use(now, 0)
             self._wait = "ready" if self._wait == "run" else self._wait
-            return Look(self._wait, 0, 0, 0)
+            self.still += 1
+            return Look(moved=False, wait=self._wait, run_ns=0, delay_ns=0, major_faults=0)
         run, delay = _times(raw)
         stat = self._read_stat()
         used, delayed, faults = (
@@ -104,6 +113,7 @@ class Thread(object):
             delay - self._delay,
             stat.major_faults - self._faults,
         )
+        self.still = 0
         self._raw, self._run, self._delay, self._faults = raw, run, delay, stat.major_faults
         if first:
             used = delayed = faults = 0
@@ -111,7 +121,13 @@ class Thread(object):
         self._wait = self._where(stat.state)
         if self._wait == "run" and delayed > used:
             self._wait = "ready"
-        return Look(self._wait, max(0, used), max(0, delayed), max(0, faults))
+        return Look(
+            moved=True,
+            wait=self._wait,
+            run_ns=max(0, used),
+            delay_ns=max(0, delayed),
+            major_faults=max(0, faults),
+        )
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -155,12 +171,13 @@ class Thread(object):
     def _where(self, state: str) -> str:
         stack = self._read(self._stack) if self._access.stack else None
         found = waits.family(state, stack, None)
+        self._is_settled = True
         if found != "unknown":
             return found
         wchan = self._read(self._wchan)
-        if (wchan is None or wchan == b"0") and not stack:
+        if wchan in (None, b"0") and not stack:
+            self._is_settled = self.pid in self._access.strange
             self._access.refused.add(self.pid)
-            return "unknown"
         return waits.family(state, stack, wchan)
 
     def _read(self, kept: Kept) -> Optional[bytes]:

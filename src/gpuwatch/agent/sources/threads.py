@@ -56,8 +56,14 @@ HOT_SHARE = 0.02
 COOL_S = 10.0
 """How long a thread stays so after it last used that much."""
 MAX_HOT = 256
-IN_TURN = 16
+STILL = 5
+"""A thread that slept through so many looks is looked at in every so many samples."""
+IN_TURN = 10
 """Other threads that are looked at in each sample."""
+KEPT_REST = 100
+"""With more of those their files are not kept open: descriptors are few."""
+SORT_EVERY = 5
+"""Ticks between two choices of the threads to look at, when nothing calls for one."""
 CLOSE_S = 1.5
 """Between looks further apart, what a thread used is no part of the sampled time."""
 LOOK_EVERY = 5
@@ -70,14 +76,20 @@ ROLES = ("main", "loader", "checkpoint", "worker")
 
 
 class Watched(object):
-    """A thread under watch, with the rank and role that it counts for."""
+    """A thread under watch, with the rank and role that it counts for.
 
-    __slots__ = ("hot_until", "is_main", "rank", "role", "thread", "totals")
+    Attributes:
+        skipped: states of the GPU in the samples in which it was not looked at as it slept: they
+            count when the next look shows that it has slept all the time.
+    """
+
+    __slots__ = ("hot_until", "is_main", "rank", "role", "skipped", "thread", "totals")
 
     def __init__(self, thread: Thread, *, is_main: bool) -> None:
         self.thread = thread
         self.is_main = is_main
         self.hot_until = 0.0
+        self.skipped: List[str] = []
         self.rank: Optional[Rank] = None
         self.role = ""
         self.totals = Totals()
@@ -97,7 +109,6 @@ class Reader(object):
         self._census = Census(host, clock)
         self._stat = host.keep("/proc/stat")
         self._access = Access()
-        self._strangers: Dict[int, bool] = {}
         self._ranks: List[Rank] = []
         self._watched: Dict[Tuple[int, int], Watched] = {}
         self._hot: List[Watched] = []
@@ -113,22 +124,35 @@ class Reader(object):
         self._holders: Set[int] = set()
         self._io_hidden = False
         self._again = False
+        self._unsorted = True
+        self._samples = 0
 
     def sample(self) -> None:
         """Look at the threads whose turn it is."""
         now = self._clock()
+        self._samples += 1
+        states = {id(rank): self._gpu_state(rank) for rank in self._ranks}
         for watched in self._hot:
-            self._look(watched, now)
+            state = states.get(id(watched.rank), "unknown")
+            thread = watched.thread
+            if thread.still >= STILL and (self._samples + thread.tid) % STILL:
+                watched.skipped.append(state)
+            else:
+                self._look(watched, now, state)
         for _ in range(min(IN_TURN, len(self._rest))):
             self._turn = (self._turn + 1) % len(self._rest)
-            self._look(self._rest[self._turn], now)
+            watched = self._rest[self._turn]
+            self._look(watched, now, states.get(id(watched.rank), "unknown"))
+            if len(self._rest) > KEPT_REST:
+                watched.thread.close()
 
     def read(self) -> Reading:
         """Return the counters of all ranks, and look for new ranks when it is time."""
         now = self._clock()
         if self._due(now):
             self._scan(now)
-        self._sort(now)
+        if self._unsorted or self._tick % SORT_EVERY == 0:
+            self._sort(now)
         self._tick += 1
         if not self._ranks:
             return Reading([], {"threads": self._nobody()})
@@ -143,10 +167,8 @@ class Reader(object):
         """Give all descriptors back."""
         for watched in self._watched.values():
             watched.thread.close()
-        for io in self._io.values():
-            io.close()
 
-    def _look(self, watched: Watched, now: float) -> None:
+    def _look(self, watched: Watched, now: float, gpu_state: str) -> None:
         thread = watched.thread
         close = now - thread.looked_at <= CLOSE_S
         try:
@@ -159,15 +181,18 @@ class Reader(object):
         rank, totals = watched.rank, watched.totals
         if rank is None:
             return
-        totals.samples += 1
         if close:
             totals.run_ns += look.run_ns
             totals.delay_ns += look.delay_ns
         totals.major_faults += look.major_faults
         if thread.share is not None and thread.share >= HOT_SHARE:
+            self._unsorted = self._unsorted or watched.hot_until <= now
             watched.hot_until = now + COOL_S
-        gpu_state = self._gpu_state(rank)
-        self._tally.wait((rank.group, rank.rank, watched.role, look.wait, gpu_state))
+        states = [gpu_state] if look.moved else [gpu_state] + watched.skipped
+        watched.skipped = []
+        totals.samples += len(states)
+        for state in states:
+            self._tally.wait((rank.group, rank.rank, watched.role, look.wait, state))
 
     def _gpu_state(self, rank: Rank) -> str:
         util = None if rank.gpu is None else self.host.board.gpu_util.get(rank.gpu)
@@ -177,10 +202,13 @@ class Reader(object):
 
     def _lose(self, watched: Watched) -> None:
         """Forget a thread that ended; with a main thread its rank or loader ended."""
+        if watched.is_main and watched.role == "main":
+            self._ranks = [rank for rank in self._ranks if rank is not watched.rank]
         watched.rank = None
         watched.thread.close()
         self._watched.pop((watched.thread.pid, watched.thread.tid), None)
         self._again = self._again or watched.is_main
+        self._unsorted = True
 
     def _due(self, now: float) -> bool:
         """Tell whether the ranks may be others than before."""
@@ -194,7 +222,7 @@ class Reader(object):
             return True
         age_s = now - self._scanned_at
         again = (self._again or self._census.unfinished) and age_s >= AGAIN_S
-        return forked or again or age_s >= SCAN_S
+        return again or age_s >= SCAN_S or (forked and self._census.look())
 
     def _count_forks(self) -> bytes:
         try:
@@ -205,6 +233,7 @@ class Reader(object):
     def _scan(self, now: float) -> None:
         self._scanned_at = now
         self._again = False
+        self._unsorted = True
         self._ranks = self._census.ranks()
         alive: Set[Tuple[int, int]] = set()
         pids: Set[int] = set()
@@ -216,7 +245,7 @@ class Reader(object):
         for key in set(self._watched) - alive:
             self._watched.pop(key).thread.close()
         for pid in set(self._io) - pids:
-            self._io.pop(pid).close()
+            del self._io[pid]
         for pid in set(self._sizes) - pids:
             del self._sizes[pid]
 
@@ -253,6 +282,7 @@ class Reader(object):
 
     def _sort(self, now: float) -> None:
         """Choose who is looked at in each sample, the others take turns; count both by role."""
+        self._unsorted = False
         mains: List[Watched] = []
         busy: List[Watched] = []
         self._rest = []
@@ -304,7 +334,10 @@ class Reader(object):
         """Sum what these processes moved; None where there are none, or one hides it."""
         read = written = 0
         for process in processes:
-            moved = self._io[process.pid].moved() if process.pid in self._io else (0, 0)
+            main = self._watched.get((process.pid, process.pid))
+            if main is None or main.thread.still >= STILL:
+                continue  # a process that sleeps moves nothing
+            moved = self._io[process.pid].moved()
             if moved is None:
                 self._io_hidden = True
                 return None
@@ -320,16 +353,12 @@ class Reader(object):
 
     def _missing(self) -> Dict[str, str]:
         missing: Dict[str, str] = {}
-        for pid in sorted(self._access.refused):
-            if pid not in self._strangers:
-                self._strangers[pid] = self._is_strange(pid)
-        self._access.refused.clear()
-        ours = {rank.main.pid for rank in self._ranks} | set(self._io)
-        for pid in set(self._strangers) - ours:
-            del self._strangers[pid]
-        if any(self._strangers.values()):
-            pid = min(pid for pid, strange in self._strangers.items() if strange)
-            missing["threads.wchan"] = "not permitted (uid %s)" % self._owner(pid)
+        access = self._access
+        access.strange &= set(self._io)
+        access.strange.update(filter(self._is_strange, access.refused - access.strange))
+        access.refused.clear()
+        if access.strange:
+            missing["threads.wchan"] = "not permitted (uid %s)" % self._owner(min(access.strange))
         if self._io_hidden:
             missing["threads.io"] = "not permitted"
         self._io_hidden = False

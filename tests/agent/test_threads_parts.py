@@ -1,0 +1,257 @@
+"""Who is a rank, and what one thread costs and tells, on fake nodes."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuwatch.agent.host import Host, Options
+from gpuwatch.agent.ranks import Census, Rank, stat_of
+from gpuwatch.agent.thread import Access, Gone, Thread
+
+
+def stat_text(pid: int, comm: bytes, state: str, ppid: int, faults: int = 0, start: int = 100) -> bytes:  # fmt: skip
+    numbers = [ppid, pid, pid, 0, -1, 0, 0, 0, faults, 0, 1, 1, 0, 0, 20, 0, 1, 0, start, 0, 0]
+    return b"%d (%s) %s " % (pid, comm, state.encode()) + b" ".join(b"%d" % n for n in numbers) + b"\n"  # fmt: skip
+
+
+class Node:
+    """A fake /proc."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "proc").mkdir(exist_ok=True)
+        self.process(1, 0, "systemd", "/sbin/init")
+        self.process(2, 0, "kthreadd", "")
+        self.process(3, 2, "kworker/0:0", "")
+
+    def process(
+        self,
+        pid: int,
+        ppid: int,
+        comm: str,
+        command: str,
+        env: str | None = "",
+        device: str | None = None,
+    ) -> None:
+        folder = self.root / "proc" / str(pid)
+        (folder / "fd").mkdir(parents=True, exist_ok=True)
+        (folder / "stat").write_bytes(stat_text(pid, comm.encode(), "S", ppid))
+        (folder / "cmdline").write_bytes(command.replace(" ", "\0").encode() + b"\0")
+        if env is not None:
+            (folder / "environ").write_bytes(env.replace(" ", "\0").encode() + b"\0")
+        if device:
+            (folder / "fd" / "7").symlink_to(device)
+
+    def ranks(self, match: str | None = None, pids: dict[int, tuple[int, ...]] | None = None) -> dict[int, Rank]:  # fmt: skip
+        host = Host(str(self.root), Options(match=match))
+        host.board.gpu_pids = pids or {}
+        return {rank.main.pid: rank for rank in Census(host).ranks()}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def launched(node: Node) -> None:
+    """torchrun with two workers, one with a loader, a tracker and a compile worker."""
+    node.process(10, 1, "torchrun", "python /opt/bin/torchrun train.py", "MASTER_ADDR=a MASTER_PORT=1")  # fmt: skip
+    for place in (0, 1):
+        env = f"MASTER_ADDR=a MASTER_PORT=1 WORLD_SIZE=2 RANK={place} LOCAL_RANK={place}"
+        node.process(20 + place, 10, "python", "python train.py", env, "/dev/nvidia0")
+    env = "MASTER_ADDR=a MASTER_PORT=1 WORLD_SIZE=2 RANK=1 LOCAL_RANK=1"
+    node.process(30, 21, "pt_data_worker", "python train.py", env)
+    node.process(31, 21, "python", "python -c from multiprocessing.resource_tracker import main", env)  # fmt: skip
+    node.process(32, 21, "python", "python /x/_inductor/compile_worker/__main__.py", env)
+    node.process(33, 21, "ptxas", "ptxas -v", env)
+    node.process(34, 21, "python", "python async_ckpt_writer.py", env)
+
+
+@pytest.mark.parametrize("match", [None, "torchrun", "train.py"])
+def test_launched_ranks(node: Node, match: str | None) -> None:
+    launched(node)
+    ranks = node.ranks(match)
+    assert set(ranks) == {20, 21}
+    assert [(r.rank, r.gpu, r.group, r.world_size) for r in ranks.values()] == [
+        ("0", 0, "rdzv:a:1", 2),
+        ("1", 1, "rdzv:a:1", 2),
+    ]
+    assert [p.pid for p in ranks[21].loaders] == [30]
+    assert [p.pid for p in ranks[21].checkpoints] == [34]
+
+
+def test_a_loader_that_holds_a_context_stays_a_loader(node: Node) -> None:
+    launched(node)
+    ranks = node.ranks(pids={30: (5,)})
+    assert {pid: rank.gpu for pid, rank in ranks.items()} == {21: 5}
+
+
+def test_node_rank_in_the_launchers_environment(node: Node) -> None:
+    node.process(10, 1, "python", "python -m torch.distributed.run train.py", "RANK=4 WORLD_SIZE=8")
+    node.process(11, 10, "python", "python train.py", "RANK=32 LOCAL_RANK=0 WORLD_SIZE=64")
+    assert {pid: rank.rank for pid, rank in node.ranks("train").items()} == {11: "32"}
+
+
+def test_spawned_ranks_have_no_environment_of_their_own(node: Node) -> None:
+    node.process(10, 1, "python", "python train.py")
+    node.process(11, 10, "python", "python -c from_multiprocessing.spawn")
+    node.process(12, 10, "python", "python -c from_multiprocessing.spawn")
+    ranks = node.ranks(pids={11: (0,), 12: (1,)})
+    assert {pid: (r.rank, r.gpu) for pid, r in ranks.items()} == {
+        11: ("pid:11", 0),
+        12: ("pid:12", 1),
+    }
+
+
+def test_a_single_process_is_matched_without_its_shell_and_loaders(node: Node) -> None:
+    node.process(10, 1, "bash", "bash run_train.sh")
+    node.process(11, 10, "python3", "python3 train.py")
+    node.process(12, 11, "pt_data_worker", "python3 train.py")
+    node.process(13, 1, "vim", "vim train.py")
+    ranks = node.ranks("train")
+    assert {pid: len(rank.loaders) for pid, rank in ranks.items()} == {11: 1}
+    assert ranks[11].gpu is None
+
+
+def test_without_match_and_nvml_a_rank_needs_a_device(node: Node) -> None:
+    node.process(10, 1, "python", "python train.py", "RANK=0")
+    assert node.ranks() == {}
+    node.process(10, 1, "python", "python train.py", "RANK=0", "/dev/nvidiactl")
+    assert set(node.ranks()) == {10}
+
+
+def test_hidden_environment_and_strange_match(node: Node) -> None:
+    node.process(10, 1, "python", "python train[0].py", None)
+    ranks = node.ranks("train[")  # no regular expression: taken as it stands
+    assert {pid: rank.rank for pid, rank in ranks.items()} == {10: "pid:10"}
+
+
+@pytest.mark.parametrize(
+    ("visible", "local", "gpu"),
+    [("2,3", "1", 3), ("2,3", "5", None), ("7", "3", 7), ("GPU-ab,GPU-cd", "0", None), ("", "6", 6)],
+)  # fmt: skip
+def test_gpu_by_environment(node: Node, visible: str, local: str, gpu: int | None) -> None:
+    env = f"RANK=0 LOCAL_RANK={local} CUDA_VISIBLE_DEVICES={visible}"
+    node.process(10, 1, "python", "python train.py", env)
+    assert node.ranks("train")[10].gpu == gpu
+
+
+def test_look_tells_only_of_processes_that_matter(node: Node) -> None:
+    launched(node)
+    census = Census(Host(str(node.root), Options(match="torchrun")))
+    census.ranks()
+    node.process(50, 1, "cron", "cron")
+    assert not census.look()
+    node.process(51, 20, "pt_data_worker", "python train.py")
+    assert census.look()
+
+
+comms = st.binary(max_size=64).filter(lambda comm: b"\0" not in comm)
+
+
+@given(comms, st.sampled_from("RSDTZI"), st.integers(0, 2**22), st.integers(0, 2**40))
+def test_stat_with_any_name(comm: bytes, state: str, ppid: int, start: int) -> None:
+    stat = stat_of(stat_text(7, comm, state, ppid, faults=3, start=start))
+    assert stat is not None
+    assert (stat.comm, stat.state, stat.ppid, stat.major_faults, stat.start) == (
+        comm, state, ppid, 3, start,
+    )  # fmt: skip
+
+
+@given(st.binary(max_size=200))
+def test_stat_of_anything(raw: bytes) -> None:
+    assert stat_of(raw) is None or b"(" in raw
+
+
+class Fake:
+    """The files of one thread."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "proc/7/task/7"
+        self.folder.mkdir(parents=True)
+        self.thread = Thread(Host(str(root)), 7, 7, Access())
+
+    def write(self, sched: str, state: str = "S", wchan: str = "pipe_read", **more: int) -> None:
+        (self.folder / "schedstat").write_text(sched + "\n")
+        (self.folder / "stat").write_bytes(stat_text(7, b"python", state, 1, **more))
+        (self.folder / "wchan").write_text(wchan)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    return Fake(tmp_path)
+
+
+def test_differences_begin_at_the_first_look(fake: Fake) -> None:
+    fake.write("5000 100 3", faults=9)
+    assert fake.thread.look(0.0) == (True, "pipe", 0, 0, 0)
+    fake.write("7000 150 4", faults=11)
+    assert fake.thread.look(1.0) == (True, "pipe", 2000, 50, 2)
+
+
+def test_a_thread_that_did_not_run_waits_where_it_waited(fake: Fake) -> None:
+    fake.write("5000 100 3")
+    fake.thread.look(0.0)
+    fake.write("5000 100 3", wchan="futex_do_wait")
+    assert fake.thread.look(1.0).wait == "pipe"
+    assert fake.thread.still == 1
+    fake.write("5001 100 4", wchan="futex_do_wait")
+    assert fake.thread.look(2.0).wait == "futex"
+    assert fake.thread.still == 0
+
+
+def test_a_wait_that_was_not_told_is_asked_for_again(fake: Fake) -> None:
+    fake.write("5000 100 3", wchan="0")  # asleep, not yet out of the run queue
+    assert fake.thread.look(0.0).wait == "unknown"
+    fake.write("5000 100 3", wchan="futex_do_wait")
+    assert fake.thread.look(1.0).wait == "futex"
+
+
+def test_a_kernel_without_scheduler_statistics_is_read_each_time(fake: Fake) -> None:
+    fake.write("0 0 0")
+    fake.thread.look(0.0)
+    fake.write("0 0 0", wchan="futex_do_wait")
+    assert fake.thread.look(1.0).wait == "futex"
+
+
+def test_a_kernel_without_schedstat(fake: Fake) -> None:
+    fake.write("1 1 1")
+    (fake.folder / "schedstat").unlink()
+    assert fake.thread.look(0.0) == (True, "pipe", 0, 0, 0)
+
+
+def test_running_and_ready(fake: Fake) -> None:
+    fake.write("1000 0 1", state="R", wchan="0")
+    assert fake.thread.look(0.0).wait == "run"
+    fake.write("9000 500 2", state="R", wchan="0")
+    assert fake.thread.look(1.0).wait == "run"
+    fake.write("9100 90000 3", state="R", wchan="0")
+    assert fake.thread.look(2.0).wait == "ready"
+    fake.write("9900 90001 4", state="R", wchan="0")
+    assert fake.thread.look(3.0).wait == "run"
+    assert fake.thread.look(4.0).wait == "ready"  # has not run since, though it could
+
+
+def test_a_reused_id_is_another_thread(fake: Fake) -> None:
+    fake.write("5000 100 3", start=100)
+    fake.thread.look(0.0)
+    fake.write("10 0 1", start=200)
+    with pytest.raises(Gone):
+        fake.thread.look(1.0)
+
+
+def test_a_stack_that_may_not_be_read_is_not_asked_for_again(fake: Fake) -> None:
+    fake.write("5000 100 3", wchan="folio_wait_bit_common")
+    (fake.folder / "stack").mkdir()  # reading it fails, as without the capability
+    assert fake.thread.look(0.0).wait == "block-read"
+    assert not fake.thread._access.stack
+
+
+def test_descriptors_are_given_back(fake: Fake) -> None:
+    fake.write("5000 100 3")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    fake.thread.look(0.0)
+    fake.thread.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
