@@ -23,7 +23,6 @@ from gpuwatch.report.build import Subject, build
 from gpuwatch.report.text import text
 from gpuwatch.report.timeline import Clock
 from gpuwatch.report.types import Gap
-from gpuwatch.tui.when import moment
 from gpuwatch.verdict.judge import Judge
 from gpuwatch.verdict.thresholds import ROWS, Thresholds
 
@@ -151,6 +150,8 @@ def _range(recording: Recording, begin: str | None, end: str | None) -> tuple[in
 
 
 def _instant(option: str, given: str, first_us: int, last_us: int) -> int:
+    from gpuwatch.tui.when import moment
+
     found = moment(given, first_us, last_us)
     if found is None:
         raise InputError(
