@@ -9,6 +9,7 @@ from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import Link, Row, Sample, Tick
 from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.verdict.judge import Judge
+from gpuwatch.verdict.thresholds import Thresholds
 
 SECOND = 1_000_000
 Rates = dict[tuple[str, Labels], dict[str, float]]
@@ -236,6 +237,12 @@ class Play:
 def settled(nodes: Sequence[Node], seconds: int = 50) -> JobVerdict:
     """Return the verdict after the nodes were so for long enough to be confirmed."""
     return Play([node.name for node in nodes]).run(nodes, seconds)
+
+
+def quickly(nodes: Sequence[Node], seconds: int = 9) -> JobVerdict:
+    """Return the verdict of a judge that confirms at once: for laws that hold at any time."""
+    judge = Judge(Thresholds(suspect_after=1, confirm_after=2, dwell=1))
+    return Play([node.name for node in nodes], judge).run(nodes, seconds)
 
 
 def said(verdict: Verdict) -> tuple[str, str | None]:

@@ -115,7 +115,7 @@ def assessment(
     unread = [s for s in signals if not s.readable]
     if context.gpu.doubt:
         cap = min(cap, DOUBT_CAP)
-    elif context.gpu.shares.levels == "table":
+    elif context.gpu.shares.levels != "learned":
         cap = min(cap, TABLE_CAP)
     return Assessment(
         *kind,

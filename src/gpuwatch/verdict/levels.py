@@ -62,11 +62,13 @@ class Learned(msgspec.Struct, frozen=True, array_like=True):
     """What one process on one GPU was seen to do: part of the judge's state.
 
     `process` is its pid, None where ranks are not seen: another process starts anew. `compute_w`
-    is 0 until it did full work for long enough. `seen_us` is when it was last looked at.
+    is 0 until it did full work for long enough. `since_us` is when the process was first seen,
+    `seen_us` when it was last looked at.
     """
 
     process: int | None
     compute_w: float = 0.0
+    since_us: int = 0
     seen_us: int = 0
 
 
@@ -104,7 +106,11 @@ def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thre
 
 
 def learn(
-    learned: Learned | None, process: int | None, now_us: int, power_w: float | None
+    learned: Learned | None,
+    process: int | None,
+    now_us: int,
+    window_us: int,
+    power_w: float | None,
 ) -> Learned:
     """Carry on what is known of a process by its power over a slow window.
 
@@ -115,8 +121,11 @@ def learn(
         learned: known before; None or of another process starts anew.
         process: pid of the rank's main thread.
         now_us: viewer's monotonic clock.
+        window_us: how long the process must have been there for a window to be its own.
         power_w: mean over a slow window of full work; None when it was none.
     """
     if learned is None or learned.process != process:
-        learned = Learned(process)
-    return Learned(process, max(learned.compute_w, power_w or 0.0), now_us)
+        learned = Learned(process, since_us=now_us)
+    if power_w is None or now_us - learned.since_us < window_us:
+        power_w = 0.0
+    return Learned(process, max(learned.compute_w, power_w), learned.since_us, now_us)

@@ -107,9 +107,12 @@ def _gpu(
     if unit.gpu is None:
         return gpu.unread(absent.get("nvml", "which GPU the rank uses could not be told"))
     key = f"{look.node.name} {unit.gpu[1]}"
-    long = look.slow.seconds >= _ENOUGH * look.thresholds.learn_after
-    full_w = gpu.full_power(look.slow, unit.gpu, look.thresholds) if long else None
-    known = learn(learned.get(key), unit.rank.pid if unit.rank else None, look.now_us, full_w)
+    enough_s = _ENOUGH * look.thresholds.learn_after
+    full_w = None
+    if look.slow.seconds >= enough_s:
+        full_w = gpu.full_power(look.slow, unit.gpu, look.thresholds)
+    process = unit.rank.pid if unit.rank else None
+    known = learn(learned.get(key), process, look.now_us, round(enough_s * 1e6), full_w)
     learned[key] = known
     return gpu.read(
         look.fast,
