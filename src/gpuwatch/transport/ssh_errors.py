@@ -137,6 +137,13 @@ def _ssh_error(error: asyncssh.Error, login: Login) -> LinkError:
 
 
 def _closed_early(login: Login) -> LinkError:
+    if login.settings.proxy_command:
+        return LinkError(
+            f"the ProxyCommand towards {login.place} ended before the login",
+            login.step,
+            f"try: {login.line}",
+            heals=True,
+        )
     return LinkError(
         f"{login.place} closed the connection before the login",
         login.step,
