@@ -4,10 +4,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from pytest_textual_snapshot import SVGImageExtension  # type: ignore[import-untyped]
 
 from gpuwatch.tui import Session, Watch
 from tui.scenarios import Scenario
 from tui.scripted import Feed
+
+# The plugin sets an older syrupy's name of this; browsers and reviews know pictures by their suffix.
+SVGImageExtension.file_extension = "svg"
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """The same screen over a recording, made by the recorder and played by the replay."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -21,20 +21,21 @@ SCENARIO = scenarios.storage()
 ONSET_US = WALL_US + (scenarios.ONSET + 4) * 1_000_000
 
 
-@pytest.fixture
-async def recording(tmp_path: Path) -> Recording:
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     async def feed() -> AsyncIterator[AnyEvent]:
         for event in SCENARIO.events():
             yield event
 
+    folder = tmp_path_factory.mktemp("replay") / "rec"
     facts = gpuwatch.recording.Session(
         job=SCENARIO.title, nodes=SCENARIO.nodes, interval_s=1.0, started_wall_us=WALL_US,
         started_mono_us=START_US, version="0",
     )  # fmt: skip
-    recorder = gpuwatch.recording.create(tmp_path / "rec", facts, None)
-    await run(feed(), Cluster(SCENARIO.nodes, 1.0), SCENARIO.judge, [recorder])
+    recorder = gpuwatch.recording.create(folder, facts, None)
+    asyncio.run(run(feed(), Cluster(SCENARIO.nodes, 1.0), SCENARIO.judge, [recorder]))
     recorder.close()
-    return gpuwatch.recording.open(tmp_path / "rec")
+    return gpuwatch.recording.open(folder)
 
 
 def screen(recording: Recording, *, speed: float = 64.0) -> tuple[Watch, Replay]:
@@ -114,9 +115,9 @@ async def test_speed(recording: Recording) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("plus", "plus", "minus")
         assert replay.speed == 2.0
-        await pilot.press(*["minus"] * 9)
+        await pilot.press(*["minus"] * 4)
         assert replay.speed == 0.25
-        await pilot.press(*["plus"] * 12)
+        await pilot.press(*["plus"] * 9)
         assert replay.speed == 64.0
 
 
@@ -128,8 +129,10 @@ async def test_what_happened_is_told_once_whichever_way_time_goes(
         await until(pilot, lambda: at(app) == 44)
         assert app.scene is not None
         first = app.scene.incidents
-        await pilot.press("home")
-        await until(pilot, lambda: at(app) < 10)
+        await pilot.press("space", "home")
+        await until(pilot, lambda: at(app) <= 1)
+        assert len(app.scene.incidents) < len(first)
+        await pilot.press("space")
         await until(pilot, lambda: at(app) == 44)
         assert app.scene.incidents == first
         assert sum(i.kind == "verdict" for i in first) == 5

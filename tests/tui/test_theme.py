@@ -67,7 +67,7 @@ def broken(change: Callable[[str], str]) -> str:
         (broken(lambda t: t.replace("dark = true", 'dark = "yes"')), "true or false"),
         (broken(lambda t: t.replace("peer =", "pear =")), "missing or unknown: pear, peer"),
         (broken(lambda t: t.replace('peer = "#8d9bb0"', "peer = 7")), "text is wanted"),
-        (broken(lambda t: t.replace('peer = "#8d9bb0"', 'peer = "no such style"')), "no such style"),
+        (broken(lambda t: t.replace('peer = "#8d9bb0"', 'peer = "no such style"')), "unable to parse 'no'"),
         (broken(lambda t: t.replace('primary = "#6ca6e8"', 'primary = "#zz"')), "#zz"),
         (broken(lambda t: "extra = 1\n" + t), "unknown: extra"),
         ("#" * 70_000, "larger than"),
