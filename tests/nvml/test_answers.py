@@ -1,0 +1,93 @@
+"""What the parent makes of the bytes that its child writes, whole, split or garbled."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuwatch.agent.host import Host
+from gpuwatch.agent.nvml_child import LENGTH, RefusedError, plausible
+from gpuwatch.agent.sources.nvml import Reader, _unkillable
+
+messages = st.lists(
+    st.lists(st.integers() | st.text(max_size=20) | st.none(), max_size=5), max_size=5
+)
+
+
+def framed(message: list[Any]) -> bytes:
+    body = json.dumps(message).encode("ascii")
+    return LENGTH.pack(len(body)) + body
+
+
+@given(messages, st.lists(st.integers(1, 40), min_size=1))
+def test_messages_split_anywhere(sent: list[list[Any]], sizes: list[int]) -> None:
+    reader = Reader(Host())
+    data = b"".join(map(framed, sent))
+    got = []
+    place = turn = 0
+    while place < len(data):
+        size = sizes[turn % len(sizes)]
+        reader._buffer += data[place : place + size]
+        got.extend(reader._messages())
+        place, turn = place + size, turn + 1
+    assert got == sent
+    assert reader._buffer == b""
+
+
+@given(st.binary())
+def test_anything_else_is_refused_as_a_value(data: bytes) -> None:
+    reader = Reader(Host())
+    reader._buffer = data
+    try:
+        reader._messages()
+    except ValueError:
+        return
+    assert len(reader._buffer) < 1 << 20
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 64, framed([]), framed(["util", 3]), LENGTH.pack(1) + b"{"])  # fmt: skip
+def test_a_child_that_garbles_is_killed_and_told(data: bytes) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    reader = Reader(Host())
+    reader.child, reader._pipe = child.pid, ours
+    os.write(theirs, data)
+    reader.sample()
+    assert (reader.child, reader.dying) == (0, child.pid)
+    assert reader.read().missing == {"nvml": "the NVML probe garbled its answer"}
+    child.wait(10)  # returns at once where the reader has buried it already
+    assert not Path(f"/proc/{child.pid}").exists()
+    assert reader.read().missing == {"nvml": "the NVML probe garbled its answer"}
+    assert reader.dying == 0
+    os.close(theirs)
+    reader.close()
+
+
+def test_a_stuck_child_is_one_with_a_kill_pending_in_uninterruptible_sleep() -> None:
+    status = b"Name:\tx\nState:\t%s\nSigPnd:\t%s\nShdPnd:\t%s\n"
+    none, kill, term = b"0" * 16, b"0000000000000100", b"0000000000004000"
+    assert _unkillable(status % (b"D (disk sleep)", none, kill))
+    assert _unkillable(status % (b"D (disk sleep)", kill, none))
+    assert not _unkillable(status % (b"S (sleeping)", none, kill))
+    assert not _unkillable(status % (b"D (disk sleep)", term, none))
+    assert not _unkillable(b"")
+
+
+class Memory:
+    """As NVML tells it."""
+
+    def __init__(self, total: int, used: int, free: int, reserved: int = 0) -> None:
+        self.total, self.used, self.free, self.reserved = total, used, free, reserved
+
+
+def test_memory_must_add_up() -> None:
+    plausible(Memory(100, 40, 60))
+    plausible(Memory(100, 40, 55, reserved=5))
+    with pytest.raises(RefusedError):
+        plausible(Memory(128, 7, 8))
