@@ -222,3 +222,49 @@ def test_loss_on_a_node_does_not_hide_the_one_that_reads() -> None:
     assert "x" in blamed(verdict.job)
     assert verdict.job.candidates
     assert verdict.job.confidence <= 0.6
+
+
+HOGGED = rank(
+    gpu=Gpu(util=50, power=300),
+    main={"futex": 0.7, "run": 0.1, "ready": 0.2},
+    main_run=0.1,
+    main_delay=0.2,
+    loader={"run": 0.25, "ready": 0.7, "futex": 0.05},
+    loader_run=0.2,
+    loader_delay=0.7,
+    loaders=4,
+)
+
+
+def test_loaders_that_a_strangers_program_keeps_from_running_prepare_no_data() -> None:
+    verdict = settled(named(replace(HOGGED, busy=0.98, cpus=32), "x"))
+    assert said(verdict.nodes[0]) == ("CPU", "system")
+
+
+def test_loaders_under_a_quota_are_held_back_by_it() -> None:
+    verdict = settled(named(replace(HOGGED, busy=0.06, cpus=32), "x"))
+    assert said(verdict.nodes[0]) == ("CPU", "quota")
+
+
+def test_without_names_of_waits_a_busy_disk_is_only_probably_the_cause() -> None:
+    hidden = replace(
+        READS,
+        iowait=0.4,
+        absent={"threads.wchan": "not permitted (uid 1000)"},
+        ranks=(
+            replace(
+                READS.ranks[0],
+                main={"unknown": 0.8, "run": 0.2},
+                loader={"unknown": 0.9, "run": 0.1},
+            ),
+        ),
+    )
+    verdict = settled(named(hidden, "x")).nodes[0]
+    assert said(verdict) == ("STORAGE", "read")
+    assert verdict.confidence <= 0.5
+    assert "not permitted (uid 1000)" in {m.reason for m in verdict.missing}
+
+
+def test_a_stuck_storage_driver_without_a_starved_gpu_is_no_cause() -> None:
+    node = replace(GOOD, iowait=0.98, disk_busy=1.0, disk_ms=900)
+    assert settled(named(node, "x")).job.state == "COMPUTE"

@@ -12,6 +12,8 @@ __all__ = ["Opinion", "judge", "mean", "name_of", "unknown"]
 
 _LOCAL = ("STORAGE", "CPU", "GPU")
 """States that have their cause on the node itself: what they cost is no waiting for others."""
+_SOURCES = ("nvml", "threads", "tcp", "nic", "disk", "cpu")
+"""Sources that verdicts rest on: what of these could not be read is always told."""
 _TELLING = 0.5
 """Share of GPU time that must be known before a rank can be said not to wait."""
 
@@ -45,7 +47,9 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
     found = [a for cause in CAUSES if (a := cause(context)).score > 0]
     found.sort(key=lambda a: -a.confidence)
     missing = tuple(
-        Missing(source, why) for source, why in context.absent.items() if "." not in source
+        Missing(subject, why)
+        for subject, why in context.absent.items()
+        if subject.partition(".")[0] in _SOURCES
     )
     return Opinion(
         node,

@@ -58,7 +58,7 @@ def assess(context: Context) -> Assessment:
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes on"),),
         signals=(
-            Signal("threads.storage_write_bytes", written is not None, 0.1),
+            Signal("threads.io", written is not None, 0.1),
             Signal("disk", disk is not None and disk.busy is not None, 0.05),
         ),
     )

@@ -24,6 +24,27 @@ def busy(context: Context) -> float | None:
     return loader.run
 
 
+def own_share(context: Context) -> float | None:
+    """Return the share of the node's used CPU time that the rank's own busy loaders had."""
+    host, loader = context.host, context.role("loader")
+    if not host.busy or not host.cpus or loader.run is None or not loader.threads:
+        return None
+    if (busy(context) or 0.0) < context.thresholds.loader_busy:
+        return 0.0
+    return min(1.0, loader.run * loader.threads / (host.busy * host.cpus))
+
+
+def _hindered(context: Context) -> float:
+    """Return how surely loaders are late by others' work or by a quota, not by their own."""
+    t, delay, host = context.thresholds, context.role("loader").delay, context.host
+    own = own_share(context)
+    if own is None or host.busy is None:
+        return 0.0
+    idle = 1 - ramp(host.busy, 0.6 * t.host_busy, t.host_busy)
+    others = 1 - ramp(own, 0.2, 0.6)
+    return ramp(delay, t.run_delay / 2, 1.5 * t.run_delay) * max(idle, others)
+
+
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
     t, lost, loaders = context.thresholds, input_lost(context), busy(context)
@@ -39,7 +60,9 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAME,
-        opened * work * (0.8 + 0.2 * short) - 0.5 * ramp(reading, t.storage_wait / 2, 0.6),
+        opened * work * (0.8 + 0.2 * short)
+        - 0.5 * ramp(reading, t.storage_wait / 2, 0.6)
+        - 0.5 * _hindered(context),
         text=f"waits for data preparation: each loader {min(1.0, loaders) * 100:.0f} % busy"
         " while its GPU was starved",
         support=(
@@ -48,14 +71,15 @@ def assess(context: Context) -> Assessment:
             percent("thread_group.loader.delay", delay, t.run_delay, "loaders wait for a CPU"),
         ),
         against=(
+            percent("loaders", own_share(context), None, "loaders' part of the CPU time in use"),
             percent("thread_wait.storage", reading, t.storage_wait, "threads in storage reads"),
         ),
         signals=(
-            Signal("threads.wait", context.role("loader").waits is not None, 0.2),
+            Signal("threads.wchan", context.role("loader").waits is not None, 0.2),
             Signal("threads.delay_ns", delay is not None, 0.1),
             Signal("cpu", host.busy is not None, 0.05),
         ),
     )
 
 
-__all__ = ["NAME", "assess", "busy"]
+__all__ = ["NAME", "assess", "busy", "own_share"]

@@ -40,7 +40,7 @@ def assess(context: Context) -> Assessment:
             percent("thread_group.loader.run", loaders, t.loader_busy, "each loader busy"),
         ),
         against=(percent("cpu.busy", host, t.host_busy, "all CPUs of the node busy"),),
-        signals=(Signal("threads.wait", main.waits is not None, 0.1),),
+        signals=(Signal("threads.wchan", main.waits is not None, 0.1),),
     )
 
 

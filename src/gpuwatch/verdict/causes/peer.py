@@ -46,7 +46,7 @@ def assess(context: Context) -> Assessment:
         signals=(
             Signal("tcp", host.loss is not None or "tcp" not in context.absent, 0.15),
             Signal("nic", bool(host.nics), 0.15),
-            Signal("threads.wait", context.role("main").waits is not None, 0.15),
+            Signal("threads.wchan", context.role("main").waits is not None, 0.15),
             Signal("threads.delay_ns", context.role("main").delay is not None, 0.1),
         ),
         cap=_FEW_CAP if max(context.peers.nodes, context.ranks) < 3 else 1.0,

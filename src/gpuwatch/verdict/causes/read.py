@@ -16,13 +16,15 @@ from gpuwatch.verdict.evidence import (
     percent,
     ramp,
 )
+from gpuwatch.verdict.features import Role
 
 NAME = Kind("STORAGE", "read")
 _READS = ("block-read", "netfs", "fuse")
 _SLOW_MS = (1.0, 5.0)
 """Time that a read of a local disk takes: one NVMe reads in 0.1 ms alone, 4 ms under full load."""
 _BLIND_CAP = 0.5
-_NO_SYMBOL_CAP = 0.6
+_HIDDEN = 0.5
+"""Share of samples without a known name from which on a role's waits tell nothing."""
 
 
 def writes(context: Context) -> bool:
@@ -56,14 +58,13 @@ def assess(context: Context) -> Assessment:
     opened = gate(lost, t)
     if opened == 0:
         return Assessment(*NAME, 0.0)
-    if all(context.role(name).waits is None for name in ("loader", "main")):
+    if not any(_told(context.role(name)) for name in ("loader", "main")):
         return _blind(context, opened)
     share, role, family = blocked(context)
     if share == 0:
         return Assessment(*NAME, 0.0)
     waits, disk = context.role(role).waits, context.host.disk
     running = waits.share("run", "ready") if waits else 0.0
-    hidden = waits.share("unknown") if waits else 0.0
     return assessment(
         context,
         NAME,
@@ -82,11 +83,9 @@ def assess(context: Context) -> Assessment:
             percent("disk.busy", disk.busy if disk else None, None, "busiest disk in use"),
         ),
         signals=(
-            Signal("threads.storage_read_bytes", context.role(role).read_mb_s is not None, 0.05),
+            Signal("threads.io", context.role(role).read_mb_s is not None, 0.05),
             Signal("disk", disk is not None and disk.busy is not None, 0.05),
-            Signal("threads.wait", hidden < 0.5, 0.2),
         ),
-        cap=_NO_SYMBOL_CAP if hidden >= 0.5 else 1.0,
     )
 
 
@@ -106,9 +105,13 @@ def _blind(context: Context, opened: float) -> Assessment:
             percent("disk.busy", disk.busy if disk else None, 0.95, "busiest disk in use"),
             percent("cpu_iowait_ms", host.iowait, 0.3, "iowait"),
         ),
-        signals=(Signal("threads", readable=False, weight=0.3),),
+        signals=(Signal("threads.wchan", readable=False, weight=0.3),),
         cap=_BLIND_CAP,
     )
+
+
+def _told(role: Role) -> bool:
+    return role.waits is not None and role.waits.share("unknown") < _HIDDEN
 
 
 def _slow(context: Context) -> float:

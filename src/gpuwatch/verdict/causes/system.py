@@ -3,7 +3,7 @@
 The GPU need not look starved: a step that is late by its main thread shows only as less power.
 """
 
-from gpuwatch.verdict.causes.data_prep import busy
+from gpuwatch.verdict.causes.data_prep import own_share
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
@@ -47,7 +47,7 @@ def assess(context: Context) -> Assessment:
     crowded = max(
         ramp(host.busy, 0.7 * t.host_busy, t.host_busy), ramp(host.steal, t.steal / 2, t.steal)
     )
-    own = _own(context)
+    own = own_share(context)
     return assessment(
         context,
         NAME,
@@ -64,16 +64,6 @@ def assess(context: Context) -> Assessment:
         ),
         signals=(Signal("cpu", host.busy is not None, 0.4),),
     )
-
-
-def _own(context: Context) -> float | None:
-    """Return the share of the node's used CPU time that the rank's own loaders had."""
-    host, loader = context.host, context.role("loader")
-    if not host.busy or not host.cpus or loader.run is None or not loader.threads:
-        return None
-    if ramp(busy(context), 0.0, context.thresholds.loader_busy) < 1:
-        return 0.0
-    return min(1.0, loader.run * loader.threads / (host.busy * host.cpus))
 
 
 __all__ = ["NAME", "assess", "delay", "late", "lost"]
