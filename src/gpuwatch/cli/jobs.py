@@ -59,13 +59,14 @@ def _node(node: JobNode, job: Job, login: Ssh) -> Node:
         ssh=login,
         match=job.match,
         interfaces=job.network.interfaces,
+        line_rate_mbps={name: rate / 1e6 for name, rate in job.network.line_rate.items()},
         transport="local" if job.ssh.transport == "local" else "asyncssh",
     )
 
 
 def described(job: Job) -> dict[str, Any]:
-    """Return the job as a recording keeps it: without values that may be secrets."""
-    kept = msgspec.structs.replace(job, env=dict.fromkeys(job.env, ""))
-    kept = msgspec.structs.replace(kept, ssh=msgspec.structs.replace(job.ssh, command=()))
+    """Return the job as a recording keeps it: no values that may be secrets, no paths of keys."""
+    ssh = msgspec.structs.replace(job.ssh, identity=None, config=None, known_hosts=None, command=())
+    kept = msgspec.structs.replace(job, env=dict.fromkeys(job.env, ""), ssh=ssh)
     plain: dict[str, Any] = msgspec.to_builtins(kept, enc_hook=str)
     return plain

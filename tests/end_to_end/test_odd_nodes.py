@@ -1,0 +1,116 @@
+"""Nodes that cannot be watched, and a node that lies: each is shown as what it is, alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from end_to_end.conftest import at, command, environment, gpuwatch, job_file
+from gpuwatch.recording import open as open_recording
+from sshd import NEEDS_SSHD, Sshd, free_port
+
+pytestmark = [*NEEDS_SSHD, pytest.mark.timeout(120)]
+
+SECRET = "hunter2-PLANTED-secret"
+HOSTILE_RANK = "[/b]\x1b[31m\x1b]52;c;aGk=\x07\u202e\n0"
+RANK = """
+import ctypes, sys, time
+ctypes.CDLL(None).prctl(15, b"[/b]\\x1b[31m\\xff\\n", 0, 0, 0)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def hostile_rank(tmp_path: Path) -> Iterator[None]:
+    """Run a rank of the job with a hostile name, and secrets in its arguments and environment."""
+    script = tmp_path / "gpuwatch_test_rank.py"
+    script.write_text(RANK)
+    env = {
+        "RANK": HOSTILE_RANK,
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "2",
+        "NCCL_DEBUG": "INFO",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "MASTER_ADDR": "[bold]\x1b[2J",
+        "MASTER_PORT": "29500",
+        "PATH": os.environ["PATH"],
+    }
+    process = subprocess.Popen(
+        [sys.executable, str(script), f"--token={SECRET}", SECRET], env=env, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield
+    process.kill()
+    process.communicate()
+
+
+def four_nodes(tmp_path: Path, sshds: Callable[[str], Sshd]) -> Path:
+    nodes = [sshds("good"), sshds("nopython")]
+    lost = {"name": "lost", "host": "127.0.0.1", "port": free_port()}
+    no_python = {**at("nopython", nodes[1]), "python": "/nonexistent/python3"}
+    listed = [at("good", nodes[0]), lost, no_python]
+    return job_file(tmp_path, nodes, listed, "match: gpuwatch_test_rank\n")
+
+
+def all_text(recording: Path) -> str:
+    """Return every word of every table, and every raw byte."""
+    raw = b"".join(f.read_bytes() for f in recording.rglob("*") if f.is_file())
+    words = [raw.decode("latin-1")]
+    words += [
+        pl.read_parquet(file).select(pl.col(pl.String)).write_csv()
+        for file in recording.rglob("*.parquet")
+    ]
+    words += [repr(event) for event in open_recording(recording).events()]
+    return "\n".join(words)
+
+
+def test_each_odd_node_is_told_with_its_reason_and_the_others_stream(
+    tmp_path: Path, sshds: Callable[[str], Sshd], hostile_rank: None
+) -> None:
+    out = tmp_path / "recording"
+    done = gpuwatch("record", four_nodes(tmp_path, sshds), "--out", out, "--for", "7s")
+    assert done.returncode == 4
+    assert "2 of 3 nodes could not be reached" in done.stderr
+    assert "no python3: tried /nonexistent/python3" in done.stderr
+    assert "Traceback" not in done.stderr
+    text = all_text(out)
+    assert "no libnvidia-ml.so.1" in text
+    table = open_recording(out).table("thread_group").collect()
+    assert set(table["node"]) == {"good"}
+    assert all(rank.isprintable() for rank in table["rank"])
+    assert all(group.isprintable() for group in table["group"])
+    report = gpuwatch("report", out)
+    assert report.returncode == 0
+    assert "\x1b" not in done.stderr + report.stdout
+    assert SECRET not in text + report.stdout + done.stderr
+
+
+def test_a_killed_recorder_keeps_what_it_acknowledged_and_no_secret(
+    tmp_path: Path, sshds: Callable[[str], Sshd], hostile_rank: None
+) -> None:
+    out = tmp_path / "recording"
+    process = subprocess.Popen(
+        command("record", four_nodes(tmp_path, sshds), "--out", out),
+        env=environment(), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    acknowledged = 0
+    deadline = time.monotonic() + 40
+    while acknowledged < 12:
+        assert time.monotonic() < deadline
+        line = process.stderr.readline()
+        if line.startswith("event "):
+            acknowledged = int(line.split()[1])
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    numbers = [event.event_no for event in open_recording(out).events()]
+    assert numbers[: acknowledged + 1] == list(range(acknowledged + 1))
+    assert SECRET not in all_text(out)

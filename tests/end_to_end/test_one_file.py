@@ -1,0 +1,69 @@
+"""A counter added to one file is found on the wire, in Parquet, on the screen and in the docs."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from end_to_end.conftest import SRC, environment, gpuwatch
+
+ROW = (
+    '    Metric("tcp_active_opens", "node", COUNTER, "int", "1", "snmp Tcp ActiveOpens",'
+    ' "Connections opened."),\n'
+)
+ON_THE_WIRE = """
+import asyncio
+from gpuwatch.agent.catalogue import INDEX
+from gpuwatch.feed.live import Live
+from gpuwatch.model.event import Sample
+from gpuwatch.transport.node import Node
+
+async def main():
+    live = Live([Node("here", "localhost", transport="local")])
+    async for event in live:
+        if isinstance(event, Sample):
+            print(event.rows("node")[0].values[INDEX["node"]["tcp_active_opens"]])
+            break
+    await live.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the project whose TCP source has one row more."""
+    tree = tmp_path / "tree"
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("src", "docs"):
+        shutil.copytree(SRC.parent / name, tree / name, ignore=ignore)
+    source = tree / "src/gpuwatch/agent/sources/tcp.py"
+    text = source.read_text()
+    source.write_text(text.replace("ROWS = (\n", "ROWS = (\n" + ROW, 1))
+    return tree
+
+
+def python(tree: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], env=environment(tree / "src"), cwd=tree, capture_output=True,
+        text=True, timeout=40, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_a_counter_added_to_one_file_is_found_everywhere(tree: Path, tmp_path: Path) -> None:
+    assert int(python(tree, "-c", ON_THE_WIRE)) >= 0
+
+    out = tmp_path / "recording"
+    done = gpuwatch("record", "--out", out, "--for", "4s", src=tree / "src")
+    assert done.returncode == 0, done.stderr
+    (file,) = (out / "seg").rglob("*node.parquet")
+    column = pl.read_parquet(file)["tcp_active_opens"]
+    assert column.dtype == pl.Int64
+    assert column.null_count() == 0
+
+    python(tree, "docs/generate.py")
+    assert "tcp_active_opens" in (tree / "docs/metrics.md").read_text()
