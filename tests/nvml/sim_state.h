@@ -162,9 +162,12 @@ static void refresh(void) {
     int listed = -1;
     struct stat st;
     const char *path = getenv("GPUWATCH_SIM_STATE");
-    FILE *file = path ? fopen(path, "r") : NULL;
+    FILE *file;
+    if (!path || stat(path, &st)) return;
+    if (st.st_ino == inode && st.st_size == size && st.st_mtim.tv_sec == seen.tv_sec && st.st_mtim.tv_nsec == seen.tv_nsec) return;
+    file = fopen(path, "r");
     if (!file) return;
-    if (!fstat(fileno(file), &st) && (st.st_ino != inode || st.st_size != size || st.st_mtim.tv_sec != seen.tv_sec || st.st_mtim.tv_nsec != seen.tv_nsec)) {
+    if (!fstat(fileno(file), &st)) {
         memset(&next, 0, sizeof next);
         snprintf(next.driver, sizeof next.driver, "570.124.06");
         while (fgets(line, sizeof line, file)) parse_line(&next, &listed, line);

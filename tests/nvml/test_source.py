@@ -150,6 +150,16 @@ def test_one_failing_call_costs_its_metric_only(sim: Sim, sim_env: dict[str, str
     }
 
 
+def test_mig_mode_is_the_reason_for_no_utilisation(sim: Sim, sim_env: dict[str, str]) -> None:
+    sim.count = 2
+    sim.fix(1, mig=1)
+    with ended(Loop(sim_env)) as loop:
+        reading = loop.until(live)
+    assert [gpu["util_pct"] for gpu in reading["gpu"]] == [0, None]
+    told = "not reported in MIG mode (GPU 1)"
+    assert reading["missing"] == {"nvml.util_pct": told, "nvml.memory_util_pct": told}
+
+
 def test_memory_that_does_not_add_up_is_missing(sim: Sim, loop: Loop) -> None:
     sim.fix(0, memory_total=128_500_000_000, memory_used=6_900_000_000, memory_free=8_000_000_000)
     reading = loop.until(lambda r: live(r) and r["gpu"][0]["memory_total_bytes"] is None)

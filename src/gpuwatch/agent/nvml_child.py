@@ -22,7 +22,7 @@ import json
 import os
 import struct
 import time
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple, Union
 
 LENGTH = struct.Struct(">I")
 NAME = b"gpuwatch-nvml"
@@ -46,6 +46,8 @@ MEMORY_TOLERANCE = 0.05
 VALUE_OF_TYPE = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Member of nvmlValue_t, by nvmlValueType_t."""
 IS_LOST = "GPU is lost"
+NOT_SUPPORTED = "Not Supported"
+IN_MIG = "not reported in MIG mode"
 WORDS = {
     "NVMLError_DriverNotLoaded": "the NVIDIA driver is not loaded",
     "NVMLError_LibRmVersionMismatch": "the NVIDIA driver was updated under running programs:"
@@ -160,6 +162,7 @@ class Poller(object):
         self.nvml = nvml
         self.devices: List[Any] = []
         self.names: List[Tuple[Optional[str], Optional[str]]] = []
+        self.split: Set[int] = set()
         self.turn = 0
         self.slow: Dict[Tuple[int, Call], Any] = {}
         self.ways = [[parse(nvml, way) for way in text.split(" | ")] for text in locators]
@@ -172,6 +175,7 @@ class Poller(object):
         if changed or any(isinstance(device, str) for device in self.devices):
             self.devices = [self._device(index) for index in range(count)]
             self.names = [self._names(device) for device in self.devices]
+            self.split = {i for i, device in enumerate(self.devices) if self._is_split(device)}
         return changed
 
     def _device(self, index: int) -> Any:
@@ -185,6 +189,15 @@ class Poller(object):
             return None, None
         nvml = self.nvml
         return _text(nvml.nvmlDeviceGetUUID, device), _text(nvml.nvmlDeviceGetName, device)
+
+    def _is_split(self, device: Any) -> bool:
+        """Tell whether a GPU is in MIG mode; most have none."""
+        try:
+            return bool(
+                self.nvml.nvmlDeviceGetMigMode(device)[0] == self.nvml.NVML_DEVICE_MIG_ENABLE
+            )
+        except Exception:
+            return False
 
     def util(self) -> List[List[Answer]]:
         """Return [GPU, percent] of each."""
@@ -228,7 +241,9 @@ class Poller(object):
                 if answers[-1] == IS_LOST:
                     device = IS_LOST
                     break
-        return [device] * len(self.ways) if isinstance(device, str) else answers
+        if isinstance(device, str):
+            return [device] * len(self.ways)
+        return [IN_MIG if a == NOT_SUPPORTED and index in self.split else a for a in answers]
 
     def _first(self, index: int, device: Any, ways: List[Call], seen: Dict[Call, Any]) -> Answer:
         """Return the first answer that is none of the reasons, else the last reason."""
