@@ -27,6 +27,12 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 SHORT = Limits(seal_us=3_000_000)
 
 
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sync often, so that tests wait less."""
+    monkeypatch.setattr("gpuwatch.recording.writer.SYNC_S", 0.05)
+
+
 def feed(recorder: Recorder, events: list[AnyEvent]) -> None:
     for event in events:
         recorder.event(event)
