@@ -5,14 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from end_to_end.conftest import at, command, environment, gpuwatch, job_file
 from gpuwatch.recording import open as open_recording
+from gpuwatch_process import COMMAND, environment, job_file, run_gpuwatch
 from sshd import NEEDS_SSHD, Sshd, free_port
 
 pytestmark = [*NEEDS_SSHD, pytest.mark.timeout(120)]
@@ -52,12 +52,16 @@ def hostile_rank(tmp_path: Path) -> Iterator[None]:
     process.communicate()
 
 
-def four_nodes(tmp_path: Path, sshds: Callable[[str], Sshd]) -> Path:
-    nodes = [sshds("good"), sshds("nopython")]
-    lost = {"name": "lost", "host": "127.0.0.1", "port": free_port()}
-    no_python = {**at("nopython", nodes[1]), "python": "/nonexistent/python3"}
-    listed = [at("good", nodes[0]), lost, no_python]
-    return job_file(tmp_path, nodes, listed, "match: gpuwatch_test_rank\n")
+@pytest.fixture
+def odd_job(tmp_path: Path) -> Iterator[Path]:
+    """A job of a good node, one without python, and one that is not there."""
+    with Sshd(tmp_path / "good") as good, Sshd(tmp_path / "bare") as bare:
+        job = job_file(tmp_path, (good, bare), "match: gpuwatch_test_rank")
+        lost = f"- {{name: lost, host: 127.0.0.1, port: {free_port()}}}\n"
+        text = job.read_text().replace("name: n1", "name: good")
+        text = text.replace("name: n2", "name: bare, python: /nonexistent/python3")
+        job.write_text(text.replace("ssh:", f"{lost}ssh:"))
+        yield job
 
 
 def all_text(recording: Path) -> str:
@@ -73,10 +77,10 @@ def all_text(recording: Path) -> str:
 
 
 def test_each_odd_node_is_told_with_its_reason_and_the_others_stream(
-    tmp_path: Path, sshds: Callable[[str], Sshd], hostile_rank: None
+    tmp_path: Path, odd_job: Path, hostile_rank: None
 ) -> None:
     out = tmp_path / "recording"
-    done = gpuwatch("record", four_nodes(tmp_path, sshds), "--out", out, "--for", "7s")
+    done = run_gpuwatch("record", odd_job, "--out", out, "--for", "7s")
     assert done.returncode == 4
     assert "2 of 3 nodes could not be reached" in done.stderr
     assert "no python3: tried /nonexistent/python3" in done.stderr
@@ -87,18 +91,18 @@ def test_each_odd_node_is_told_with_its_reason_and_the_others_stream(
     assert set(table["node"]) == {"good"}
     assert all(rank.isprintable() for rank in table["rank"])
     assert all(group.isprintable() for group in table["group"])
-    report = gpuwatch("report", out)
+    report = run_gpuwatch("report", out)
     assert report.returncode == 0
     assert "\x1b" not in done.stderr + report.stdout
     assert SECRET not in text + report.stdout + done.stderr
 
 
 def test_a_killed_recorder_keeps_what_it_acknowledged_and_no_secret(
-    tmp_path: Path, sshds: Callable[[str], Sshd], hostile_rank: None
+    tmp_path: Path, odd_job: Path, hostile_rank: None
 ) -> None:
     out = tmp_path / "recording"
     process = subprocess.Popen(
-        command("record", four_nodes(tmp_path, sshds), "--out", out),
+        [*COMMAND, "record", str(odd_job), "--out", str(out)],
         env=environment(), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None

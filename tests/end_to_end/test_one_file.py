@@ -1,5 +1,6 @@
 """A counter added to one file is found on the wire, in Parquet, on the screen and in the docs."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from end_to_end.conftest import SRC, environment, gpuwatch
+from gpuwatch_process import ROOT, run_gpuwatch
 
 ROW = (
     '    Metric("tcp_active_opens", "node", COUNTER, "int", "1", "snmp Tcp ActiveOpens",'
@@ -39,7 +40,7 @@ def tree(tmp_path: Path) -> Path:
     tree = tmp_path / "tree"
     ignore = shutil.ignore_patterns("__pycache__")
     for name in ("src", "docs"):
-        shutil.copytree(SRC.parent / name, tree / name, ignore=ignore)
+        shutil.copytree(ROOT / name, tree / name, ignore=ignore)
     source = tree / "src/gpuwatch/agent/sources/tcp.py"
     text = source.read_text()
     source.write_text(text.replace("ROWS = (\n", "ROWS = (\n" + ROW, 1))
@@ -48,9 +49,14 @@ def tree(tmp_path: Path) -> Path:
 
 def python(tree: Path, *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, *words], env=environment(tree / "src"), cwd=tree, capture_output=True,
-        text=True, timeout=40, check=True,
-    )  # fmt: skip
+        [sys.executable, *words],
+        env=os.environ | {"PYTHONPATH": str(tree / "src")},
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=True,
+    )
     return done.stdout
 
 
@@ -58,7 +64,7 @@ def test_a_counter_added_to_one_file_is_found_everywhere(tree: Path, tmp_path: P
     assert int(python(tree, "-c", ON_THE_WIRE)) >= 0
 
     out = tmp_path / "recording"
-    done = gpuwatch("record", "--out", out, "--for", "4s", src=tree / "src")
+    done = run_gpuwatch("record", "--out", out, "--for", "4s", PYTHONPATH=str(tree / "src"))
     assert done.returncode == 0, done.stderr
     (file,) = (out / "seg").rglob("*node.parquet")
     column = pl.read_parquet(file)["tcp_active_opens"]
