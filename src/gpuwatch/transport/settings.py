@@ -100,9 +100,11 @@ async def _ask_ssh(target: Target, ssh: Ssh) -> dict[str, list[str]] | None:
     try:
         out, err = await asyncio.wait_for(process.communicate(), ANSWER_S)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise LinkError("`ssh -G` did not answer", "resolve", heals=True) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode != 0:
         lines = err.decode("utf-8", "replace").strip().splitlines()
         said = sanitize(lines[0] if lines else f"status {process.returncode}")

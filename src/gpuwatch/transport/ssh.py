@@ -16,6 +16,7 @@ from gpuwatch.transport.bootstrap import start_command
 from gpuwatch.transport.host_keys import KnownHosts, Refusal
 from gpuwatch.transport.link import LinkError, Pipe, Step
 from gpuwatch.transport.node import Node, Ssh
+from gpuwatch.transport.proxy import Proxy
 from gpuwatch.transport.settings import DEFAULT_PORT, Settings, Target, resolve
 from gpuwatch.transport.ssh_errors import Login, explained
 
@@ -53,6 +54,7 @@ class Dialer:
         self._tunnels: dict[
             tuple[tuple[str, ...], Ssh], asyncio.Task[asyncssh.SSHClientConnection]
         ] = {}
+        self._proxies: set[asyncio.Task[None]] = set()
         self._keys: dict[Path, _Key | None] = {}
         self._known: dict[tuple[Path, ...], tuple[tuple[int, ...], KnownHosts]] = {}
 
@@ -84,13 +86,14 @@ class Dialer:
         return pipe
 
     async def close(self) -> None:
-        """Close the bastions; pipes are closed by those who opened them."""
+        """Close the bastions; pipes have been closed by those who opened them."""
         tunnels, self._tunnels = list(self._tunnels.values()), {}
         for task in tunnels:
             task.cancel()
         for outcome in await asyncio.gather(*tunnels, return_exceptions=True):
             if isinstance(outcome, asyncssh.SSHClientConnection):
                 await _closed(outcome)
+        await asyncio.gather(*self._proxies, return_exceptions=True)
 
     async def _login(
         self,
@@ -105,17 +108,38 @@ class Dialer:
         tunnel = await self._tunnel(via or settings.jumps, ssh, depth)
         known = self._known_hosts(settings.known_hosts)
         client = _Client(known, settings, reached, accept_new=ssh.host_keys == "accept-new")
+        keys = self._client_keys(settings, ssh)
+        proxy = None
         async with self._gates[settings.host, settings.port], self._logins:
             try:
-                return await asyncssh.connect(
+                if settings.proxy_command and not tunnel:
+                    proxy = await Proxy.start(settings.proxy_command)
+                connection = await asyncssh.connect(
                     tunnel=tunnel or (),
+                    sock=proxy.socket if proxy else None,
                     client_factory=lambda: client,
                     known_hosts=known.keys,
-                    client_keys=self._client_keys(settings, ssh),
-                    **_options(settings, proxied=tunnel is None),
+                    client_keys=keys,
+                    **_options(settings),
                 )
             except (OSError, ValueError, asyncssh.Error) as error:
+                self._end_with(None, proxy)
                 raise self._explained(error, client, target, ssh) from None
+            except asyncio.CancelledError:
+                self._end_with(None, proxy)
+                raise
+        self._end_with(connection, proxy)
+        return connection
+
+    def _end_with(
+        self, connection: asyncssh.SSHClientConnection | None, proxy: Proxy | None
+    ) -> None:
+        """Let a ProxyCommand end with its connection."""
+        if proxy is None:
+            return
+        task = asyncio.create_task(_ended(connection, proxy))
+        self._proxies.add(task)
+        task.add_done_callback(self._proxies.discard)
 
     def _explained(
         self, error: Exception, client: "_Client", target: Target, ssh: Ssh
@@ -270,9 +294,9 @@ class SshPipe(Pipe, asyncssh.SSHClientSession[bytes]):
             self._channel.pause_reading()
 
 
-def _options(settings: Settings, *, proxied: bool) -> dict[str, Any]:
+def _options(settings: Settings) -> dict[str, Any]:
     """Return what asyncssh is told beside keys and known hosts: all explicit, no file read."""
-    options: dict[str, Any] = {
+    return {
         "config": None,
         "host": settings.host,
         "port": settings.port,
@@ -291,9 +315,6 @@ def _options(settings: Settings, *, proxied: bool) -> dict[str, Any]:
         "keepalive_count_max": KEEPALIVES,
         "utf8_decode_errors": "replace",
     }
-    if proxied and settings.proxy_command:
-        options["proxy_command"] = ["/bin/sh", "-c", f"exec {settings.proxy_command}"]
-    return options
 
 
 def _private_key(path: Path) -> _Key:
@@ -339,3 +360,9 @@ async def _closed(connection: asyncssh.SSHClientConnection) -> None:
     with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
         await asyncio.wait_for(connection.wait_closed(), CLOSE_S)
     connection.abort()
+
+
+async def _ended(connection: asyncssh.SSHClientConnection | None, proxy: Proxy) -> None:
+    if connection:
+        await connection.wait_closed()
+    await proxy.end()
