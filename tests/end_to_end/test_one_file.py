@@ -33,6 +33,18 @@ async def main():
 asyncio.run(main())
 """
 
+ON_THE_SCREEN = """
+import asyncio
+from gpuwatch.tui.paint.detail import detail
+from gpuwatch.tui.paint.spans import plain
+from tui.scenarios import storage
+from tui.test_paint import scene_of
+
+scene = asyncio.run(scene_of(storage()))
+for line in detail(scene, scene.view.nodes[0], 120):
+    print(plain(line))
+"""
+
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
@@ -50,7 +62,7 @@ def tree(tmp_path: Path) -> Path:
 def python(tree: Path, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, *words],
-        env=os.environ | {"PYTHONPATH": str(tree / "src")},
+        env=os.environ | {"PYTHONPATH": f"{tree / 'src'}:{ROOT / 'tests'}"},
         cwd=tree,
         capture_output=True,
         text=True,
@@ -70,6 +82,9 @@ def test_a_counter_added_to_one_file_is_found_everywhere(tree: Path, tmp_path: P
     column = pl.read_parquet(file)["tcp_active_opens"]
     assert column.dtype == pl.Int64
     assert column.null_count() == 0
+
+    page = python(tree, "-c", ON_THE_SCREEN).splitlines()
+    assert any(line.split()[:1] == ["tcp_active_opens"] for line in page)
 
     python(tree, "docs/generate.py")
     assert "tcp_active_opens" in (tree / "docs/metrics.md").read_text()
