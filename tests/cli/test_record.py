@@ -168,3 +168,14 @@ def test_a_folder_that_holds_a_recording_is_refused(
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "holds a recording already" in done.stderr
+
+
+def test_it_ends_by_itself_when_no_node_will_ever_come(
+    nodes: tuple[Sshd, Sshd], tmp_path: Path
+) -> None:
+    file = job_file(tmp_path, nodes)
+    (tmp_path / "known_hosts").write_text("")
+    done = run_gpuwatch("record", file, "--out", tmp_path / "R")
+    assert done.returncode == 3
+    assert "no node could be reached: n1: " in done.stderr.splitlines()[-1]
+    assert "host key" in done.stderr.splitlines()[-1]

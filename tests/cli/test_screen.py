@@ -58,6 +58,14 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
         assert "not a recording" in done.stderr
 
 
+def test_the_demo_plays_without_anything_else() -> None:
+    with Terminal([*COMMAND, "demo"], environment()) as terminal:
+        terminal.wait_for(b"replay")
+        terminal.wait_for(b" ago")
+        terminal.press(b"q")
+        assert terminal.exit_code() == 0
+
+
 def test_a_demo_that_is_not_there_is_said() -> None:
     done = run_gpuwatch("demo", "nothing")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
