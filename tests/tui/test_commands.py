@@ -3,8 +3,10 @@
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Sequence
 
+import msgspec
 import pytest
 from textual.command import CommandPalette
+from textual.strip import Strip
 
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.tui import Session, Watch
@@ -13,6 +15,7 @@ from gpuwatch.tui.commands import COMMANDS
 from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.screens.overview import Overview
 from gpuwatch.tui.screens.pages import Detail, Events, Help, Why
+from gpuwatch.tui.widgets.canvas import Canvas
 from tui import scenarios
 from tui.scripted import START_US, Feed
 from tui.wait import text, until, until_second
@@ -183,3 +186,24 @@ async def test_a_slow_screen_paints_the_newest_tick_only(
 def test_keys_are_declared_once() -> None:
     keys: Sequence[str] = [c.key for c in COMMANDS]
     assert len(keys) == len(set(keys))
+
+
+async def test_at_rest_only_lines_that_changed_are_drawn(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = screen(scenarios.healthy())
+    drawn: list[tuple[str | None, int]] = []
+    render = Canvas.render_line
+
+    def counted(canvas: Canvas, y: int) -> Strip:
+        drawn.append((canvas.id, y))
+        return render(canvas, y)
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        assert app.scene is not None
+        later = msgspec.structs.replace(app.scene.view, wall_us=app.scene.view.wall_us + 1_000_000)
+        monkeypatch.setattr(Canvas, "render_line", counted)
+        app.post_message(Judged(dataclasses.replace(app.scene, view=later)))
+        await until(pilot, lambda: app.scene is not None and app.scene.view is later)
+    assert drawn == [("top", 0)]

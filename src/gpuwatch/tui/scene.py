@@ -52,9 +52,22 @@ class Scene:
         """Names of the nodes that the job's verdict blames."""
         return frozenset(n for c in self.verdict.job.culprits for n in c.nodes)
 
+    @cached_property
+    def most_gpus(self) -> int:
+        """GPUs of the node that has most."""
+        counts = (len(n.sample.rows("gpu")) for n in self.view.nodes if n.sample is not None)
+        return max(counts, default=0)
+
     def ranks(self, name: str) -> tuple[Verdict, ...]:
         """Return the verdicts of one node's ranks."""
-        return tuple(v for v in self.verdict.ranks if v.node == name)
+        return self._by_rank.get(name, ())
+
+    @cached_property
+    def _by_rank(self) -> dict[str, tuple[Verdict, ...]]:
+        found: dict[str, list[Verdict]] = {}
+        for verdict in self.verdict.ranks:
+            found.setdefault(verdict.node or "", []).append(verdict)
+        return {name: tuple(verdicts) for name, verdicts in found.items()}
 
     def facts(self, node: NodeView) -> Facts:
         """Return a node's numbers, worked out once."""

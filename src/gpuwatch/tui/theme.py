@@ -7,6 +7,7 @@ skipped; the screen starts all the same.
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rich.color import Color
@@ -45,6 +46,12 @@ class Palette:
 
     theme: Theme
     styles: Mapping[str, Style]
+
+    @cached_property
+    def ground(self) -> Style:
+        """Style of cells without text."""
+        text = self.styles["text"]
+        return Style(color=text.color, bgcolor=text.bgcolor)
 
     def style(self, role: str) -> Style:
         """Return the style of a role; of one that no theme names, plain text's."""

@@ -60,7 +60,8 @@ def _since(scene: Scene, room: int) -> Line:
     """Return since when, how sure, who waits, what it costs; what has no room is left out."""
     job, now = scene.verdict.job, scene.view.now_us
     parts: list[Line] = [((_age(job, now), "strong" if job.confirmed_us is not None else "dim"),)]
-    parts.append(((f" · confidence {job.confidence:.2f}", "text"),))
+    if job.state != "UNKNOWN":
+        parts.append(((f" · confidence {job.confidence:.2f}", "text"),))
     if job.waiting:
         parts.append(_waiting([safe(name) for name in job.waiting], room))
     if scene.verdict.slowdown is not None and scene.verdict.slowdown >= NOTABLE:

@@ -92,11 +92,12 @@ def quantity(row: Metric, value: float | None) -> str:
             return percent(value * _SECONDS[row.unit])
         if row.unit == "mJ":
             return scaled(value / 1000, "W")
-        return f"{number(value)} /s" if row.unit == "1" else scaled(value, f"{row.unit}/s")
+        return scaled(value, "/s" if row.unit == "1" else f"{row.unit}/s")
     if row.unit == "B":
         return gib(value) if value >= 2**20 else scaled(value, "B")
     if row.unit == "bits":
         return f"0x{round(value):x}"
     if row.unit == "degC":
         return f"{value:.0f} °C"
-    return number(value) if row.unit == "1" else f"{number(value)} {row.unit}"
+    text = f"{value:.0f}" if row.type == "int" else number(value)
+    return text if row.unit == "1" else f"{text} {row.unit}"

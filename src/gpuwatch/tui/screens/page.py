@@ -117,10 +117,10 @@ class Page(Screen[None]):
     def cut(self, cells: int, lines: int) -> Plan:
         """Return how high each region is."""
         scene = self.stage.scene
-        counts = [] if scene is None else [len(scene.facts(n).gpus) for n in scene.view.nodes]
         bar = 0 if self.stage.session.transport is None else 1
-        nodes = len(counts) or len(self.stage.session.nodes)
-        return plan(nodes, max(counts, default=0), cells, lines, bar)
+        if scene is None:
+            return plan(len(self.stage.session.nodes), 0, cells, lines, bar)
+        return plan(len(scene.view.nodes), scene.most_gpus, cells, lines, bar)
 
     def paint_body(self, scene: Scene, cut: Plan, cells: int) -> None:
         """Paint the regions between the answer and the keys."""

@@ -7,7 +7,6 @@ The canvas is also the last door before the terminal: no text leaves it that is 
 from collections.abc import Callable
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
@@ -54,21 +53,27 @@ class Canvas(ScrollView, can_focus=False):
         super().__init__(id=id, classes=classes)
         self._paint: Callable[[int], Line] = _nothing
         self._palette: Palette | None = None
+        self._drawn: dict[int, Line] = {}
 
     def show(self, palette: Palette, height: int, paint: Callable[[int], Line]) -> None:
-        """Draw a picture from now on.
+        """Draw a picture from now on; only lines that changed are sent to the terminal.
 
         Args:
             palette: what roles look like.
             height: lines of the picture.
             paint: returns one line; called for those that are seen.
         """
-        self._palette = palette
+        before, self._drawn = self._drawn, {}
         self._paint = paint
         size = Size(max(1, self.size.width), height)
-        if size != self.virtual_size:
+        if size != self.virtual_size or palette is not self._palette:
+            self._palette = palette
             self.virtual_size = size
-        self.refresh()
+            self.refresh()
+            return
+        for place in before:
+            if self._line(place) != before[place]:
+                self.refresh_line(place)
 
     def render_line(self, y: int) -> Strip:
         """Return one line of the region."""
@@ -76,14 +81,28 @@ class Canvas(ScrollView, can_focus=False):
         palette = self._palette
         if palette is None:
             return Strip.blank(cells)
-        place = y + self.scroll_offset.y
-        ground = palette.style("text")
-        if place >= self.virtual_size.height:
-            return Strip.blank(cells, ground)
-        segments = [
-            Segment(_printable(text), palette.style(role)) for text, role in self._paint(place)
-        ]
-        return Strip(segments).adjust_cell_length(cells, _plain(ground))
+        line = self._line(y + self.scroll_offset.y)
+        segments = [Segment(_printable(text), palette.style(role)) for text, role in line]
+        return Strip(segments).adjust_cell_length(cells, palette.ground)
+
+    def _line(self, place: int) -> Line:
+        """Return a line of the picture, painted once; below the picture it is empty."""
+        line = self._drawn.get(place)
+        if line is None:
+            line = self._paint(place) if place < self.virtual_size.height else ()
+            self._drawn[place] = line
+        return line
+
+    def on_resize(self) -> None:
+        """Draw anew: lines were cut for another width."""
+        self._drawn = {}
+        self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Forget lines that went out of sight; those that came are drawn anyway."""
+        if round(old_value) != round(new_value):
+            self._drawn = {}
+        super().watch_scroll_y(old_value, new_value)
 
     def on_click(self, event: events.Click) -> None:
         """Tell which line was clicked."""
@@ -92,10 +111,6 @@ class Canvas(ScrollView, can_focus=False):
 
 def _printable(text: str) -> str:
     return text if text.isprintable() else safe(text, len(text))
-
-
-def _plain(style: Style) -> Style:
-    return Style(color=style.color, bgcolor=style.bgcolor)
 
 
 def _nothing(_: int) -> Line:
