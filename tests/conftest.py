@@ -3,9 +3,13 @@
 import re
 from collections import Counter
 
+import hypothesis
 import pytest
 
 from debian import REASON
+
+hypothesis.settings.register_profile("shared machine", deadline=None)
+hypothesis.settings.load_profile("shared machine")
 
 _PACKAGE = re.compile(re.escape(REASON) + r" (\S+)")
 _skipped: Counter[str] = Counter()

@@ -233,9 +233,9 @@ async def test_the_agent_says_why_it_ends(sshd: Start, watching: Any, mark: str)
 
 
 async def test_more_logins_than_a_server_takes_at_once(sshd: Start, watching: Any) -> None:
-    server = sshd(options=["MaxStartups 9:100:9"])
-    async with watching(*(server.node(f"n{number}") for number in range(14))) as watch:
-        for number in range(14):
+    server = sshd(options=["MaxStartups 12:100:12"])
+    async with watching(*(server.node(f"n{number}") for number in range(18))) as watch:
+        for number in range(18):
             if not any(isinstance(e, Sample) and e.node == f"n{number}" for e in watch.events):
                 await watch.sample(f"n{number}")
     assert not any(isinstance(e, Link) and e.state == "lost" for e in watch.events)
