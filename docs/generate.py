@@ -1,6 +1,7 @@
 """Writes the documents that are made from code; `--check` only says which are out of date."""
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ import msgspec
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import LABEL
 from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
+from gpuwatch.model.verdict import CAUSES, LETTERS, STATES
 from gpuwatch.report.types import schema
-from gpuwatch.verdict import thresholds
+from gpuwatch.verdict import causes, thresholds
 
 HERE = Path(__file__).parent
 MADE = "<!-- Made by docs/generate.py: `make docs`. -->"
@@ -27,9 +29,9 @@ def commands() -> str:
     return _page(_commands())
 
 
-def levels() -> str:
-    """Return docs/thresholds.md: every threshold of the verdict."""
-    return _page(_thresholds())
+def verdicts() -> str:
+    """Return docs/verdicts.md: every state, cause and threshold of the verdict."""
+    return _page(_verdicts())
 
 
 def report_schema() -> str:
@@ -40,7 +42,7 @@ def report_schema() -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "metrics.md": metrics,
     "commands.md": commands,
-    "thresholds.md": levels,
+    "verdicts.md": verdicts,
     "report.schema.json": report_schema,
 }
 
@@ -109,8 +111,41 @@ def _commands() -> Iterator[str]:
     yield from _table(("code", "meaning"), ((str(c), meaning) for c, meaning in EXIT_CODES.items()))
 
 
-def _thresholds() -> Iterator[str]:
-    yield "# Thresholds"
+ABOUT = """\
+The unit of judgement is a rank: one GPU, its processes, its loaders. For each, every cause below weighs what it requires,
+what supports it and what speaks against it into a score from 0 to 1; a score times the share of its signals that were
+readable, under the cause's caps, is the confidence. A node's verdict is that of the ranks that wait least; the job's names who
+waits least and who waits for it. Two causes within `margin` are both shown; none over `score` is UNKNOWN. A verdict is suspected
+after `suspect_after`, confirmed after `confirm_after`, and stays for `dwell`, so that it does not blink.
+
+What a GPU does is taken from its power between three levels, idle, spinning in a collective and computing, never from its
+utilisation alone, which reads 100 % while it spins. The levels come from a table by GPU model, then from the GPU's own
+minutes at work. The table's figures are published ones or estimates; none was measured on a GPU by this project."""
+
+
+def _verdicts() -> Iterator[str]:
+    yield "# Verdicts"
+    yield ""
+    yield ABOUT
+    yield ""
+    yield "## Words"
+    yield ""
+    yield from _table(
+        ("letter", "state", "causes"),
+        ((LETTERS[s], s, ", ".join(CAUSES[s])) for s in STATES),
+    )
+    yield ""
+    yield "States and causes that have no section below are words of the report's contract that no rule gives yet."
+    yield ""
+    yield "## Causes"
+    for assess in causes.CAUSES:
+        head, _, rest = (inspect.getdoc(inspect.getmodule(assess)) or "").partition(": ")
+        yield ""
+        yield f"### {head}"
+        yield ""
+        yield rest[:1].upper() + rest[1:]
+    yield ""
+    yield "## Thresholds"
     yield ""
     yield "Each can be set under `thresholds:` in the job file; a recording keeps those that it was judged with."
     yield ""
