@@ -119,7 +119,7 @@ def test_modules_come_from_memory_and_only_from_there(version: str) -> None:
         b"raise SystemExit"
     )
     sound = payload()
-    starter = sound.starter.replace(b"from gpuwatch.agent import main", look.replace(b"\n", b";"))
+    starter = sound.starter.replace(b"import gpuwatch.agent.main", look.replace(b"\n", b";"))
     changed = Payload(starter, sound.modules, sound.bundle)
     done = subprocess.run(
         [python, *FLAGS, "-c", PROGRAM, "olleh"],

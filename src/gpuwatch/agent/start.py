@@ -75,6 +75,6 @@ def start(stream: Any) -> None:
     importer = Importer(modules)  # type: Any
     sys.meta_path.insert(0, importer)
     os.chdir("/")
-    from gpuwatch.agent import main
+    import gpuwatch.agent.main
 
-    raise SystemExit(main.run(header["config"]))
+    raise SystemExit(gpuwatch.agent.main.run(header["config"]))
