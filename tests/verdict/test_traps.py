@@ -7,6 +7,7 @@ import pytest
 from verdict.scenario import (
     GOOD,
     HALF,
+    HOT,
     LATE,
     LOSES,
     READS,
@@ -35,10 +36,12 @@ def test_full_utilisation_at_low_power_is_no_compute() -> None:
     assert settled(named(VICTIM, *PEERS)).nodes[0].state == "PEER"
 
 
-def test_a_late_main_thread_is_found_though_utilisation_reads_89() -> None:
+@pytest.mark.parametrize("power", [400, 350])
+def test_a_late_main_thread_is_found_though_utilisation_reads_89(power: float) -> None:
     play = Play(("x", *PEERS))
     play.run((*named(GOOD, *PEERS), *named(GOOD, "x")), 60)
-    verdict = play.run((*named(HALF, *PEERS), *named(LATE, "x")), 40)
+    late = replace(LATE, ranks=(replace(LATE.ranks[0], gpu=Gpu(89, power, memory=12)),))
+    verdict = play.run((*named(HALF, *PEERS), *named(late, "x")), 40)
     assert said(verdict.job) == ("CPU", "system")
     assert blamed(verdict.job) == {"x"}
     assert set(verdict.job.waiting) == set(PEERS)
@@ -109,6 +112,23 @@ def test_busy_kernel_workers_without_blocked_threads_are_no_storage() -> None:
 def test_a_hot_gpu_that_is_not_slowed_is_no_cause() -> None:
     node = rank(gpu=Gpu(util=98, power=640, heat=0.01))
     assert said(settled(named(node, "x")).job) == ("COMPUTE", None)
+
+
+def test_a_gpu_slowed_by_heat_draws_less_and_still_does_not_spin() -> None:
+    play = Play(("x", *PEERS))
+    play.run(named(GOOD, "x", *PEERS), 60)
+    verdict = play.run((*named(HALF, *PEERS), *named(HOT, "x")), 40)
+    assert said(verdict.job) == ("GPU", "throttled")
+    assert blamed(verdict.job) == {"GPU 0 of x"}
+    hot = next(n for n in verdict.nodes if n.node == "x")
+    assert hot.shares is not None
+    assert hot.shares.spin == 0
+
+
+def test_a_node_whose_gpus_cannot_be_read_is_not_the_one_that_waits_least() -> None:
+    mig = rank(gpu=Gpu(util=None, power=None, memory=None))
+    verdict = settled((*named(VICTIM, *PEERS), *named(mig, "m")))
+    assert "m" not in blamed(verdict.job)
 
 
 def test_heat_on_all_nodes_is_said_and_no_single_node_blamed() -> None:

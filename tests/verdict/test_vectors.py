@@ -126,6 +126,8 @@ def test_c_loss_on_the_way_out_of_one_node() -> None:
     assert blamed(verdict.job) == {"x"}
     assert verdict.job.waiting == PEERS
     assert [n.state for n in verdict.nodes] == ["PEER"] * 4 + ["NETWORK"]
+    assert verdict.nodes[-1].confidence > 0.6
+    assert not verdict.nodes[-1].candidates
 
 
 def test_loss_towards_one_node_is_counted_by_its_innocent_senders() -> None:
@@ -210,7 +212,8 @@ def test_u_low_power_with_memory_traffic_is_work() -> None:
 @pytest.mark.parametrize("memory", [2, 5, 20])
 def test_v_one_gpu_alone_waits_for_no_peer(memory: float) -> None:
     verdict = settled(named(rank(gpu=Gpu(util=98, power=180, memory=memory)), "s"))
-    assert verdict.job.state in ("COMPUTE", "UNKNOWN")
+    for one in (verdict.job, *verdict.nodes, *verdict.ranks):
+        assert one.state in ("COMPUTE", "UNKNOWN")
 
 
 def test_w_eight_gpus_of_one_node_with_idle_ports_are_not_hung() -> None:
