@@ -206,4 +206,4 @@ async def test_at_rest_only_lines_that_changed_are_drawn(
         monkeypatch.setattr(Canvas, "render_line", counted)
         app.post_message(Judged(dataclasses.replace(app.scene, view=later)))
         await until(pilot, lambda: app.scene is not None and app.scene.view is later)
-    assert drawn == [("top", 0)]
+    assert drawn == [("top", 0), ("top", 2)]

@@ -37,6 +37,7 @@ COMMANDS = (
     Command("e", "e", "events", "Show what happened: links, faults, verdicts.", "page('events')", foot=True),
     Command("space", "space", "pause", "Freeze the screen; data still come in.", "pause", foot=True),
     Command("t", "t", "theme", "Change to the next theme.", "next_theme"),
+    Command("ctrl+p", "^p", "commands", "Find a command by its name.", "command_palette"),
     Command("question_mark", "?", "help", "Show the keys, the letters and the words.", "page('help')", foot=True),
     Command("escape", "esc", "back", "Go back to the overview.", "back"),
     Command("q", "q", "quit", "Leave; the nodes' agents end by themselves.", "quit", foot=True),

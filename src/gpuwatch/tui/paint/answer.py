@@ -58,8 +58,8 @@ def _sentence(job: Verdict) -> str:
 
 def _since(scene: Scene, room: int) -> Line:
     """Return since when, how sure, who waits, what it costs; what has no room is left out."""
-    job, now = scene.verdict.job, scene.view.now_us
-    parts: list[Line] = [((_age(job, now), "strong" if job.confirmed_us is not None else "dim"),)]
+    job = scene.verdict.job
+    parts: list[Line] = [((_age(scene), "strong" if job.confirmed_us is not None else "dim"),)]
     if job.state != "UNKNOWN":
         parts.append(((f" · confidence {job.confidence:.2f}", "text"),))
     if job.waiting:
@@ -78,12 +78,13 @@ def _waiting(names: list[str], room: int) -> Line:
     return ((named if short else f" · {len(names)} wait", "text"),)
 
 
-def _age(verdict: Verdict, now_us: int) -> str:
-    if verdict.confirmed_us is not None:
-        return f"confirmed, for {duration(now_us - verdict.episode_us)}"
-    if verdict.suspected_us is not None:
-        return f"suspected, for {duration(now_us - verdict.episode_us)}"
-    return f"for {duration(now_us - verdict.episode_us)}"
+def _age(scene: Scene) -> str:
+    job, now = scene.verdict.job, scene.view.now_us
+    lasting = now - job.episode_us
+    said = f"since {clock(scene.view.wall_us - lasting)}, {duration(lasting)}"
+    if job.confirmed_us is not None:
+        return f"{said} · confirmed"
+    return said if job.suspected_us is None else f"{said} · suspected"
 
 
 def _because(job: Verdict) -> Line:

@@ -14,7 +14,7 @@ from gpuwatch.model.view import NodeView, Window
 from gpuwatch.tui.paint.facts import WINDOW_S
 from gpuwatch.tui.paint.numbers import MISSING, percent, quantity
 from gpuwatch.tui.paint.pane import pane
-from gpuwatch.tui.paint.spans import Line, Span, fit, safe
+from gpuwatch.tui.paint.spans import Line, Span, fit, safe, wrap
 from gpuwatch.tui.paint.words import WAITS, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
@@ -34,7 +34,7 @@ def detail(scene: Scene, node: NodeView, cells: int) -> list[Line]:
     """Return all that is known of one node."""
     lines = pane(scene, node, cells, PANE + len(scene.facts(node).gpus), chosen=False)
     lines += _ranks(scene.ranks(node.name), node)
-    lines += _facts(node)
+    lines += _facts(node, cells)
     sources = _sources()
     for scope in catalogue.SCOPES:
         if scope not in {"absence", "thread_wait"}:
@@ -96,11 +96,12 @@ def _shares(families: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(((f, n / total) for f, n in families.items()), key=lambda pair: -pair[1])
 
 
-def _facts(node: NodeView) -> list[Line]:
+def _facts(node: NodeView, cells: int) -> list[Line]:
     if node.hello is None:
         return []
     told = [f"{safe(k)} {safe(str(v))}" for k, v in node.hello.facts.items() if v is not None]
-    return [(), _heading("node", " · ".join(told))]
+    rows = wrap(" · ".join(told), cells - len(" about  "), 4)
+    return [(), *(_heading("about" if i == 0 else "     ", r) for i, r in enumerate(rows))]
 
 
 def _scope(

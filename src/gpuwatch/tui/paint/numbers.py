@@ -5,7 +5,7 @@ from datetime import UTC, datetime, tzinfo
 from gpuwatch.agent.metric import COUNTER, Metric
 
 __all__ = [
-    "MISSING", "bits", "clock", "duration", "gib", "milliseconds", "number", "percent", "quantity", "scaled",
+    "MISSING", "clock", "duration", "flow", "gib", "milliseconds", "number", "percent", "quantity", "scaled",
 ]  # fmt: skip
 
 MISSING = "n/a"
@@ -35,11 +35,15 @@ def scaled(value: float | None, unit: str) -> str:
     return f"{number(value)} {_PREFIXES[place]}{unit}"
 
 
-def bits(bytes_s: float | None, line_bps: float | None) -> str:
-    """Return a flow in Gb/s beside a known line rate, else in B/s."""
-    if bytes_s is None:
-        return MISSING
-    return scaled(bytes_s, "B/s") if line_bps is None else f"{bytes_s * 8e-9:.2f}"
+def flow(down: float, up: float, line_bps: float | None) -> str:
+    """Return bytes a second both ways: in Gb/s beside a known line rate, else in one SI unit."""
+    if line_bps is not None:
+        return f"↓ {down * 8e-9:.2f} ↑ {up * 8e-9:.2f} Gb/s"
+    place = 0
+    while max(down, up) >= 999.5 * 1000**place and place < len(_PREFIXES) - 1:
+        place += 1
+    low, high = (number(value / 1000**place) for value in (down, up))
+    return f"↓ {low} ↑ {high} {_PREFIXES[place]}B/s"
 
 
 def percent(share: float | None, digits: int = 0) -> str:

@@ -4,8 +4,8 @@ from gpuwatch.model.view import NodeView
 from gpuwatch.tui.paint.facts import Facts, Gpu, Wait
 from gpuwatch.tui.paint.numbers import (
     MISSING,
-    bits,
     duration,
+    flow,
     milliseconds,
     number,
     percent,
@@ -216,15 +216,13 @@ def _net(node: NodeView, found: Facts, cells: int) -> Line:
         return _row("net", ((_why(node, "nic") or MISSING, "old"),))
     lost = found.loss is not None and found.loss >= LOSS
     loss: Line = ((" loss ", "dim"), (percent(found.loss, 2), "warn" if lost else "text"))
-    down, up = (bits(v, nic.line_bps) for v in (nic.down, nic.up))
-    flow: Line = ((f"↓ {down} ↑ {up}", "text"),)
-    line: Line = ((" of unknown", "dim"),)
-    if nic.line_bps is not None:
-        flow = ((f"↓ {down} ↑ {up} Gb/s", "text"),)
-        line = ((f" of {number(nic.line_bps / 1e9)}", "dim"),)
-    named: Line = ((f"  {safe(nic.name, 12)}", "dim"),)
-    room = cells - LABEL - width(loss)
-    return ends(_row("net", whole((flow, line, named), room)), loss, cells)
+    rate = "unknown" if nic.line_bps is None else number(nic.line_bps / 1e9)
+    parts: tuple[Line, ...] = (
+        ((flow(nic.down, nic.up, nic.line_bps), "text"),),
+        ((f" of {rate}", "dim"),),
+        ((f"  {safe(nic.name, 12)} ", "dim"),),
+    )
+    return ends(_row("net", whole(parts, cells - LABEL - width(loss))), loss, cells)
 
 
 def _disk(node: NodeView, found: Facts, cells: int) -> Line:
@@ -232,9 +230,9 @@ def _disk(node: NodeView, found: Facts, cells: int) -> Line:
     if disk is None:
         return ((_why(node, "disk") or MISSING, "old"),)
     wait = "quiet" if disk.await_ms is None else milliseconds(disk.await_ms)
-    flow: Line = ((f"{wait}  {scaled(disk.bytes_s, 'B/s')}", "text"),)
+    pace: Line = ((f"{wait}  {scaled(disk.bytes_s, 'B/s')}", "text"),)
     busy: Line = (("  busy ", "dim"), (percent(disk.busy), "text"))
-    return whole((flow, busy, ((f"  {safe(disk.name, 12)}", "dim"),)), cells)
+    return whole((pace, busy, ((f"  {safe(disk.name, 12)}", "dim"),)), cells)
 
 
 def _cpu(node: NodeView, found: Facts, cells: int) -> Line:
