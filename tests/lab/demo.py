@@ -113,7 +113,7 @@ def make(out: Path) -> None:
             for rank in ranks:
                 rank.kill()
         shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(folder / "recording", out)
+        shutil.copytree(folder / "recording", out, ignore=shutil.ignore_patterns(".lock"))
 
 
 def main() -> None:
