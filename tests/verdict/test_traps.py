@@ -16,6 +16,7 @@ from verdict.scenario import (
     VICTIM,
     WAITS,
     Gpu,
+    Nic,
     Node,
     Play,
     Rank,
@@ -288,3 +289,36 @@ def test_without_names_of_waits_a_busy_disk_is_only_probably_the_cause() -> None
 def test_a_stuck_storage_driver_without_a_starved_gpu_is_no_cause() -> None:
     node = replace(GOOD, iowait=0.98, disk_busy=1.0, disk_ms=900)
     assert settled(named(node, "x")).job.state == "COMPUTE"
+
+
+def test_a_main_thread_that_compiles_while_the_gpu_does_nothing_is_not_blamed() -> None:
+    starts = rank(gpu=Gpu(util=0, power=120, memory=0), main={"run": 1.0}, loader={})
+    verdict = settled(named(replace(starts, busy=0.5), *PEERS))
+    assert verdict.job.state == "UNKNOWN"
+    assert "starting up, compiling" in verdict.nodes[0].text
+
+
+def test_a_full_port_with_gpus_at_middling_power_is_told_with_doubt() -> None:
+    full = replace(
+        rank(gpu=Gpu(util=99, power=290, memory=10)), nics=(Nic(rx_mb=1190, speed=10_000),)
+    )
+    assert all(n.confidence <= 0.6 for n in settled(named(full, *PEERS), 20).nodes)
+
+
+def test_a_node_that_nobody_uses_is_not_the_one_that_waits_least() -> None:
+    spins = Node(ranks=(), gpus=(replace(WAITS.gpu),) * 2)
+    free = Node("free", ranks=(), gpus=(Gpu(util=0, power=70, memory=0),) * 2, held=False)
+    verdict = settled((*named(spins, *PEERS), free))
+    assert "free" not in blamed(verdict.job)
+
+
+def test_a_lost_gpu_is_told() -> None:
+    lost = Node(
+        "x",
+        ranks=(Rank(name="0"),),
+        gpus=(),
+        absent={"nvml.gpu0": "GPU is lost"},
+        without=ALL_GPU,
+    )
+    verdict = settled((lost,)).nodes[0]
+    assert "GPU is lost" in {m.reason for m in verdict.missing}

@@ -12,11 +12,13 @@ from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = [
     "Assessment", "Context", "Kind", "Peers", "Signal", "assessment", "gate", "input_lost", "number",
-    "percent", "ramp", "waiting",
+    "percent", "ramp", "waiting", "waiting_cap",
 ]  # fmt: skip
 
 DOUBT_CAP = 0.5
 """Confidence at most where the GPU's shares are doubtful: no power limit, no memory utilisation."""
+UNDETERMINED_CAP = 0.6
+"""Confidence at most where a GPU may exchange data or compute at a low power."""
 TABLE_CAP = 0.9
 """Confidence at most where a GPU's levels are from a table, not from its own good minutes."""
 
@@ -160,6 +162,11 @@ def waiting(context: Context) -> float:
         return main.share("socket") if main else 0.0
     undetermined = gpu.shares.unknown if context.ranks > 1 and gpu.power_w is not None else 0.0
     return gpu.shares.spin + undetermined
+
+
+def waiting_cap(context: Context) -> float:
+    """Return the confidence at most of what rests on `waiting`: less where spinning is not sure."""
+    return 1.0 if context.gpu.shares.spin >= context.thresholds.lost else UNDETERMINED_CAP
 
 
 def input_lost(context: Context) -> float:

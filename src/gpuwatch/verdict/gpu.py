@@ -155,7 +155,8 @@ class _Mixture(msgspec.Struct, frozen=True):
         throttled = self.throttled or 0.0
         if throttled >= self.thresholds.throttled:
             return compute + spin, 0.0, "slowed by heat: power tells no waiting"
-        learned = self.levels is not None and self.levels.learned_w is not None
+        known = self.levels
+        learned = known is not None and (known.learned_w or 0.0) >= known.compute_w
         if self.memory is None:
             return compute, spin, "memory utilisation is not reported" if spin > 0 else ""
         bound = max(0.0, 1.0 - max(0.0, self.memory - SPIN_TRAFFIC))

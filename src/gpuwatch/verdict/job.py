@@ -173,7 +173,7 @@ def _where(
     own = tuple(Culprit("node", name, (name,)) for name in faulty)
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
-        return (everyone,), _PAIR_CAP, f"is alike on all nodes: each {text}"
+        return (everyone,), _PAIR_CAP, text
     if kind.cause in ("link", "bandwidth"):
         return own, 1.0, text
     if len(faulty) == len(nodes) == 2:
@@ -200,9 +200,8 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
             blamed = () if found.state in ("COMPUTE", "IDLE") else _culprits(nodes[0])
             made.append(Charge(found, blamed))
         elif having and len(having) == len(nodes):
-            text = f"is alike on all nodes: each {found.text}"
             everyone = Culprit("job", "all nodes", tuple(n.node for n in nodes))
-            made.append(Charge(msgspec.structs.replace(found, text=text), (everyone,)))
+            made.append(Charge(found, (everyone,)))
         elif having:
             waiting = tuple(n.node for n in nodes if n not in having and (n.wait or 0.0) >= t.lost)
             if waiting:
@@ -251,7 +250,7 @@ def _unknown(nodes: Sequence[Opinion], unseen: Unseen, t: Thresholds) -> Charge:
     if not nodes:
         return Charge(_nothing(nodes, "cannot be judged: no node has fresh samples of it"))
     return Charge(_nothing(nodes, nodes[0].ranking[-1].text if len(nodes) == 1 else
-                           "waits on something that cannot be told: no cause stands out"))  # fmt: skip
+                           "shows no clear cause: its nodes do different things, none of which stands out"))  # fmt: skip
 
 
 def _nothing(nodes: Sequence[Opinion], text: str) -> Assessment:

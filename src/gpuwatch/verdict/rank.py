@@ -82,7 +82,7 @@ def unknown(context: Context) -> Assessment:
             if gpu.util is not None and gpu.power_w is not None
             else (Missing("nvml", reason(context, "nvml")),)
         ),
-        text=f"waits on something that cannot be told: {_why(context)}",
+        text=f"shows no clear cause: {_why(context)}",
     )
 
 
@@ -112,7 +112,7 @@ def _mean(values: Iterable[float]) -> float:
 
 def _wait(context: Context, found: Sequence[Assessment]) -> float | None:
     shares = context.gpu.shares
-    if shares.unknown >= _TELLING:
+    if not context.held or shares.unknown >= _TELLING:
         return None
     local = max((a.confidence for a in found if a.state in _LOCAL), default=0.0)
     return shares.spin * (1 - local)
@@ -129,6 +129,13 @@ def _why(context: Context) -> str:
                 f"its GPU is starved and its loaders sleep in poll {asleep * 100:.0f} % of the time, which"
                 " may be an object store or full queues"
             )
+    if context.rank is not None and _asleep(context):
+        return "its GPU does nothing, as while starting up, compiling or evaluating"
     if context.rank is None and context.held:
         return "its GPU is in use and none of the job's ranks was found"
-    return "no cause stands out"
+    return "nothing is over its threshold for long enough"
+
+
+def _asleep(context: Context) -> bool:
+    util = context.gpu.util
+    return util is not None and util < context.thresholds.gpu_idle

@@ -13,6 +13,8 @@ from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["blame", "of_job", "of_unit", "unseen"]
 
+_MOST = 0.97
+"""Nothing that is seen from outside is certain."""
 _UNSUSPECTED_CAP = 0.5
 _UNCONFIRMED_CAP = 0.9
 _AMBIGUOUS_CAP = 0.6
@@ -135,7 +137,7 @@ def _confidence(
     """Return the confidence of this tick, for less while time has not borne it out."""
     if track.shown == UNKNOWN:
         return 0.0
-    cap = 1.0 if track.confirmed_us is not None else _UNCONFIRMED_CAP
+    cap = _MOST if track.confirmed_us is not None else _UNCONFIRMED_CAP
     if track.suspected_us is None:
         cap = _UNSUSPECTED_CAP
     if rivals and rivals[0].confidence > found.confidence - t.margin:
@@ -196,10 +198,12 @@ def _subject(opinion: Opinion) -> str:
 def _sentence(culprits: Sequence[Culprit], text: str, waiting: Sequence[str]) -> str:
     named = [c.id for c in culprits if c.kind not in ("job", "unknown")]
     subject = _names(named) if named and "waits for " + _names(named) not in text else "the job"
-    if len(named) > 1 and subject != "the job":
+    if any(c.kind == "job" for c in culprits):
+        subject = "all nodes alike: each"
+    elif len(named) > 1 and subject != "the job":
         subject = f"{subject}: each"
     tail = ""
-    if waiting and subject != "the job":
+    if waiting and named and subject != "the job":
         word = "node waits" if len(waiting) == 1 else "nodes wait"
         if waiting and " of " in waiting[0]:
             word = word.replace("node", "rank")

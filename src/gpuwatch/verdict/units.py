@@ -105,7 +105,9 @@ def _gpu(
     partner: bool,
 ) -> gpu.Gpu:
     if unit.gpu is None:
-        return gpu.unread(absent.get("nvml", "which GPU the rank uses could not be told"))
+        lost = absent.get(f"nvml.gpu{unit.rank.gpu}") if unit.rank else None
+        why = lost or absent.get("nvml", "which GPU the rank uses could not be told")
+        return gpu.unread(why)
     key = f"{look.node.name} {unit.gpu[1]}"
     enough_s = _ENOUGH * look.thresholds.learn_after
     full_w = None

@@ -14,6 +14,7 @@ from gpuwatch.verdict.evidence import (
     percent,
     ramp,
     waiting,
+    waiting_cap,
 )
 
 NAME = Kind("NETWORK", "bandwidth")
@@ -44,6 +45,7 @@ def assess(context: Context) -> Assessment:
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
+        cap=waiting_cap(context),
     )
 
 

@@ -14,6 +14,8 @@ from gpuwatch.verdict.evidence import (
 )
 
 NAME = Kind("CPU", "data-prep")
+_ASLEEP_CAP = 0.6
+"""Loaders that work for a GPU that never did may as well be starting up."""
 
 
 def busy(context: Context) -> float | None:
@@ -79,6 +81,7 @@ def assess(context: Context) -> Assessment:
             Signal("threads.delay_ns", delay is not None, 0.1),
             Signal("cpu", host.busy is not None, 0.05),
         ),
+        cap=1.0 if (context.gpu.util or 0.0) >= t.gpu_idle else _ASLEEP_CAP,
     )
 
 

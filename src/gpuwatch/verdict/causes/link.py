@@ -14,6 +14,7 @@ from gpuwatch.verdict.evidence import (
     percent,
     ramp,
     waiting,
+    waiting_cap,
 )
 from gpuwatch.verdict.features import Nic
 
@@ -51,6 +52,7 @@ def assess(context: Context) -> Assessment:
         support=(worst.finding, percent("wait", wait, t.lost, "GPU waits for others")),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
+        cap=waiting_cap(context),
     )
 
 

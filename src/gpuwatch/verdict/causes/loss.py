@@ -15,6 +15,7 @@ from gpuwatch.verdict.evidence import (
     percent,
     ramp,
     waiting,
+    waiting_cap,
 )
 
 NAME = Kind("NETWORK", "loss")
@@ -53,6 +54,7 @@ def assess(context: Context) -> Assessment:
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
+        cap=waiting_cap(context),
     )
 
 

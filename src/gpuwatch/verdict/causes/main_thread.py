@@ -1,6 +1,7 @@
 """CPU/main-thread: one Python thread cannot launch work fast enough, and the GPU starves.
 
-The same thread at 100 % with a busy GPU is healthy: it spins in a synchronise call.
+The same thread at 100 % with a busy GPU is healthy: it spins in a synchronise call. With a GPU
+that does nothing at all it imports, compiles or builds an index: no launch is waited for.
 """
 
 from gpuwatch.verdict.causes.data_prep import busy
@@ -24,7 +25,8 @@ def assess(context: Context) -> Assessment:
     run = main.run
     opened = gate(starved, t)
     work = ramp(run, 0.7 * t.main_busy, t.main_busy)
-    if run is None or opened == 0 or work == 0:
+    asleep = context.gpu.util is None or context.gpu.util < t.gpu_idle
+    if run is None or asleep or opened == 0 or work == 0:
         return Assessment(*NAME, 0.0)
     loaders = busy(context)
     host = context.host.busy

@@ -10,6 +10,7 @@ from gpuwatch.verdict.evidence import (
     gate,
     percent,
     waiting,
+    waiting_cap,
 )
 
 NAME = Kind("NETWORK", "path")
@@ -35,7 +36,7 @@ def assess(context: Context) -> Assessment:
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
-        cap=CAP,
+        cap=min(CAP, waiting_cap(context)),
     )
 
 
