@@ -35,7 +35,7 @@ def test_a_new_row_of_a_source_is_documented(
 def test_every_row_command_and_threshold_is_in_its_document(generate: ModuleType) -> None:
     assert all(f"| `{row.name}` |" in generate.metrics() for row in catalogue.ROWS)
     assert all(f"## `gpuwatch {name}".rstrip() in generate.commands() for name in COMMANDS)
-    assert all(f"| `{name}` |" in generate.levels() for name in Thresholds.__struct_fields__)
+    assert all(f"| `{name}` |" in generate.verdicts() for name in Thresholds.__struct_fields__)
 
 
 @pytest.mark.parametrize("name", ["metrics.md", "commands.md", "verdicts.md", "report.schema.json"])

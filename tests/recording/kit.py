@@ -159,3 +159,9 @@ class Bench:
         """Write a log and seal it."""
         self.log(records)
         return segment.seal(self.directory, self.parts, Layout(catalogue.ROWS), self.manifest)
+
+
+def three_parts(bench: Bench) -> None:
+    bench.seal(stream(0, 10))
+    bench.seal(stream(10, 10))
+    bench.log(stream(20, 10))

@@ -150,7 +150,7 @@ def _range(recording: Recording, begin: str | None, end: str | None) -> tuple[in
 
 
 def _instant(option: str, given: str, first_us: int, last_us: int) -> int:
-    from gpuwatch.tui.when import moment
+    from gpuwatch.recording.moment import moment
 
     found = moment(given, first_us, last_us)
     if found is None:

@@ -14,6 +14,7 @@ from textual.worker import Worker, WorkerState
 from gpuwatch.engine import run
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.text import sanitize
+from gpuwatch.recording.moment import moment
 from gpuwatch.tui.commands import COMMANDS, Command
 from gpuwatch.tui.paint.numbers import duration
 from gpuwatch.tui.paint.spans import Line
@@ -26,7 +27,6 @@ from gpuwatch.tui.session import Session
 from gpuwatch.tui.sink import ScreenSink
 from gpuwatch.tui.theme import Palette, bundled, load
 from gpuwatch.tui.transport import Transport
-from gpuwatch.tui.when import moment
 
 __all__ = ["Watch"]
 

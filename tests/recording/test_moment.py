@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwatch.tui.when import moment
+from gpuwatch.recording.moment import moment
 
 START = datetime(2026, 3, 1, 23, 50, tzinfo=UTC)
 END = START + timedelta(hours=2)
