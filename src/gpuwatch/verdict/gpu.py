@@ -172,9 +172,12 @@ class _Mixture(msgspec.Struct, frozen=True):
 
 
 def _by_table(known: Levels, busy_w: float) -> tuple[float, float]:
-    """Without an own level: sure at both ends, undetermined in the middle."""
+    """Without an own level: sure at both ends, undetermined in the middle.
+
+    Just above what spinning draws there is low-intensity work as well, so spin ends early.
+    """
     along = 1.0 - _ramp(known.compute_w, known.spin_max_w, busy_w)
-    return max(0.0, 2 * along - 1), max(0.0, 1 - 2 * along)
+    return max(0.0, 2 * along - 1), max(0.0, 1 - 4 * along)
 
 
 def _ramp(clean: float, bad: float, value: float) -> float:

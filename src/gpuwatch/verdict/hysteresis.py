@@ -128,14 +128,13 @@ def recurring(
 
 
 def _gives_way(track: Track, rival: Claim, now_us: int, t: Thresholds) -> bool:
-    if track.shown == UNKNOWN:
-        return True
-    if now_us - track.entered_us < t.dwell * 1e6:
-        return False
-    if track.low_us is not None and now_us - track.low_us >= t.exit_after * 1e6:
-        return True
-    if rival == UNKNOWN:
-        return False
+    if track.shown != UNKNOWN:
+        if now_us - track.entered_us < t.dwell * 1e6:
+            return False
+        if track.low_us is not None and now_us - track.low_us >= t.exit_after * 1e6:
+            return True
+        if rival == UNKNOWN:
+            return False
     return now_us - track.rival_us >= _patience_us(track, now_us, t)
 
 

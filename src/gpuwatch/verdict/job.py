@@ -12,7 +12,7 @@ import msgspec
 from gpuwatch.model.verdict import Candidate, Culprit, Finding
 from gpuwatch.verdict.evidence import Assessment, Kind, ramp
 from gpuwatch.verdict.hysteresis import Claim
-from gpuwatch.verdict.node import combine, least_waiting
+from gpuwatch.verdict.node import combine, least_waiting, precedence
 from gpuwatch.verdict.rank import Opinion, name_of
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -61,8 +61,9 @@ def charges(
     """
     found = [*_least(nodes, ranks, t), *_network(nodes, t), *_alike(nodes, t)]
     found = [_discounted(charge, unseen) for charge in found if charge.found.confidence > 0]
-    found.sort(key=lambda c: (-c.found.confidence, c.found.state, c.found.cause or ""))
-    return (*found, _unknown(nodes, unseen, t))
+    found += _puzzles(nodes, unseen, t)
+    found.sort(key=lambda c: precedence(c.found))
+    return (*found, _unknown(nodes))
 
 
 def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) -> list[Charge]:
@@ -233,29 +234,40 @@ def _discounted(charge: Charge, unseen: Unseen) -> Charge:
     return msgspec.structs.replace(charge, found=found)
 
 
-def _unknown(nodes: Sequence[Opinion], unseen: Unseen, t: Thresholds) -> Charge:
-    """Say what is seen without saying why, and who may be to blame without knowing."""
+def _puzzles(nodes: Sequence[Opinion], unseen: Unseen, t: Thresholds) -> list[Charge]:
+    """Say who may be to blame where nobody can say for what: no more than worth a look."""
     waiting = tuple(n.node for n in nodes if (n.wait or 0.0) >= t.lost)
-    hidden = tuple(Culprit("unknown", name, (name,)) for name in unseen.nodes)
-    if hidden and waiting:
+    if not waiting:
+        return []
+    if unseen.nodes:
+        hidden = tuple(Culprit("unknown", name, (name,)) for name in unseen.nodes)
         text = f"waits, and {_list(unseen.nodes)} cannot be seen: the cause may be there"
-        return Charge(_nothing(nodes, text), hidden, waiting)
+        return [Charge(_nothing(nodes, text, t.score), hidden, waiting)]
     low = [nodes[i] for i in least_waiting([n.wait for n in nodes], t.wait_spread)]
-    if low and len(low) <= max(1.0, t.culprit_share * len(nodes)) and waiting:
-        text = f"waits for {_list([n.node for n in low])}, and why cannot be told"
-        return Charge(_nothing(low, text), tuple(c for n in low for c in _culprits(n)), waiting)
-    if nodes and len(waiting) == len(nodes) and len(nodes) > 1:
+    if low and len(low) <= max(1.0, t.culprit_share * len(nodes)):
+        culprits = tuple(c for n in low for c in _culprits(n))
+        text = f"waits for {_list([c.id for c in culprits])}, and why cannot be told"
+        return [Charge(_nothing(low, text, t.score), culprits, waiting)]
+    if len(waiting) == len(nodes) > 1:
         text = "waits in a collective on all nodes alike, and no fault is seen on any"
-        return Charge(_nothing(nodes, text), (Culprit("unknown", "unknown"),), waiting)
+        nobody = (Culprit("unknown", "unknown"),)
+        return [Charge(_nothing(nodes, text, t.score), nobody, waiting)]
+    return []
+
+
+def _unknown(nodes: Sequence[Opinion]) -> Charge:
+    """Say that nothing stands out."""
     if not nodes:
-        return Charge(_nothing(nodes, "cannot be judged: no node has fresh samples of it"))
-    return Charge(_nothing(nodes, nodes[0].ranking[-1].text if len(nodes) == 1 else
-                           "shows no clear cause: its nodes do different things, none of which stands out"))  # fmt: skip
+        return Charge(_nothing(nodes, "cannot be judged: no node has fresh samples of it", 0.0))
+    if len(nodes) == 1:
+        return Charge(_nothing(nodes, nodes[0].ranking[-1].text, 0.0))
+    text = "shows no clear cause: its nodes do different things, none of which stands out"
+    return Charge(_nothing(nodes, text, 0.0))
 
 
-def _nothing(nodes: Sequence[Opinion], text: str) -> Assessment:
+def _nothing(nodes: Sequence[Opinion], text: str, score: float) -> Assessment:
     support = tuple(f for n in nodes[:1] for f in n.ranking[-1].support)
-    return Assessment("UNKNOWN", None, 0.0, support=support, text=text)
+    return Assessment("UNKNOWN", None, score, support=support, text=text)
 
 
 def _list(names: Sequence[str]) -> str:

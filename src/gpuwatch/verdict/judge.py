@@ -102,7 +102,9 @@ class Judge:
             self._unseen(view, survey, len(part)),
             t,
         )
-        scores = {charge.claim: charge.found.confidence for charge in reversed(found[:-1])}
+        scores: dict[Claim, float] = {}
+        for charge in found[:-1]:
+            scores.setdefault(charge.claim, charge.found.confidence)
         track = step(self._tracks.get(_JOB), view.now_us, scores, t)
         self._tracks[_JOB] = track
         shares = rank.mean([j.node.shares for j in part])

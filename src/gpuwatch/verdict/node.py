@@ -4,12 +4,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gpuwatch.model.verdict import Missing
+from gpuwatch.model.verdict import Missing, State
 from gpuwatch.verdict.evidence import Assessment, Kind
 from gpuwatch.verdict.rank import Opinion, mean
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["combine", "judge", "least_waiting"]
+__all__ = ["combine", "judge", "least_waiting", "precedence"]
+
+_PRECEDENCE: tuple[State, ...] = (
+    "GPU", "HOST-LINK", "MEMORY", "STORAGE", "CPU", "NETWORK", "PEER", "HUNG", "STARTUP",
+    "COMPUTE", "IDLE", "UNKNOWN",
+)  # fmt: skip
+"""Among equals the local, specific cause stands before the symptom that it makes elsewhere."""
 
 _NEAR = 0.35
 """How far up from the least to the most waiting a unit may be and still belong to the least."""
@@ -29,6 +35,11 @@ def least_waiting(waits: Sequence[float | None], spread: float) -> list[int]:
     return [i for i, wait in enumerate(waits) if wait is not None and wait <= limit]
 
 
+def precedence(found: Assessment) -> tuple[float, int, str]:
+    """Return a key that sorts the likeliest first."""
+    return -found.confidence, _PRECEDENCE.index(found.state), found.cause or ""
+
+
 def combine(opinions: Sequence[Opinion]) -> tuple[Assessment, ...]:
     """Return what several units say together: each kind by its mean confidence over all.
 
@@ -45,8 +56,7 @@ def combine(opinions: Sequence[Opinion]) -> tuple[Assessment, ...]:
         joined.append(
             msgspec.structs.replace(surest, score=total / len(opinions), coverage=1.0, cap=1.0)
         )
-    joined.sort(key=lambda a: (-a.score, a.state, a.cause or ""))
-    return tuple(joined)
+    return tuple(sorted(joined, key=precedence))
 
 
 def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds) -> Opinion:

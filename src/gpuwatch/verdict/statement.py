@@ -16,7 +16,7 @@ __all__ = ["blame", "of_job", "of_unit", "unseen"]
 _MOST = 0.97
 """Nothing that is seen from outside is certain."""
 _UNSUSPECTED_CAP = 0.5
-_UNCONFIRMED_CAP = 0.9
+_UNCONFIRMED_CAP = 0.8
 _AMBIGUOUS_CAP = 0.6
 _NOBODY_CAP = 0.5
 """A node that waits like all others, for nobody that is seen, may as well wait for the network."""
@@ -62,14 +62,12 @@ def of_job(
 ) -> Verdict:
     """Return the verdict of the job; `note` is added to its sentence."""
     charge = next((c for c in charges if c.claim == track.shown), None)
+    if track.shown == UNKNOWN:
+        charge = charges[-1]
     if charge is None:
         held = Assessment(track.shown.state, track.shown.cause, 0.0, text=_held(track.shown))
         charge = Charge(held, track.shown.culprits)
-    found = charge.found
-    culprits = charge.culprits
-    if track.shown == UNKNOWN:
-        charge = charges[-1]
-        found, culprits = charge.found, charge.culprits
+    found, culprits = charge.found, charge.culprits
     rivals = _rivals(found, [c.found for c in charges], t)
     return Verdict(
         scope="job",
@@ -152,7 +150,9 @@ def _rivals(
     kinds: dict[tuple[str, str | None], Candidate] = {}
     for other in ranking:
         kind = (other.state, other.cause)
-        if kind == (found.state, found.cause) or other.confidence < t.score / 2:
+        if kind == (found.state, found.cause) or other.state == "UNKNOWN":
+            continue
+        if other.confidence < t.score / 2:
             continue
         if other.confidence >= min(t.score, found.confidence - t.margin):
             kinds.setdefault(kind, other.candidate())
