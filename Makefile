@@ -19,7 +19,7 @@ $(READY): requirements.lock pyproject.toml
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv \
 	  || { echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 test: check ## Check everything: style, types, walls, documents, tests (under 5 minutes).
