@@ -143,6 +143,12 @@ def test_loss_both_ways_between_two_nodes_names_the_path() -> None:
     assert verdict.job.confidence <= 0.7
 
 
+def test_little_loss_beside_much_comes_with_it() -> None:
+    minor = replace(LOSES, retransmits=SEGMENTS * 0.003, fast=SEGMENTS * 0.002)
+    major = replace(LOSES, retransmits=SEGMENTS * 0.05, fast=SEGMENTS * 0.04)
+    assert blamed(settled((*named(minor, "g1"), *named(major, "g2"))).job) == {"g2"}
+
+
 def test_loss_on_all_nodes_is_the_fabrics() -> None:
     verdict = settled(named(LOSES, *PEERS))
     assert [(c.kind, c.id) for c in verdict.job.culprits] == [("job", "network")]

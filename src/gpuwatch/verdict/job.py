@@ -23,6 +23,8 @@ _IMBALANCE_CAP = 0.6
 _INGRESS_CAP = 0.5
 _PAIR_CAP = 0.7
 """Of two nodes, loss on the way out of one is as well loss on the way into the other."""
+_MINOR = 0.25
+"""Loss below this share of the worst node's comes with it: spurious retransmits on late answers."""
 _LOCAL = ("STORAGE", "CPU", "GPU")
 
 
@@ -156,7 +158,9 @@ def _network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     for node, found in faulty:
         kinds.setdefault(Kind(found.state, found.cause), []).append((node, found))
     made = []
-    for kind, pairs in kinds.items():
+    for kind, every in kinds.items():
+        worst = max(_lost(a) for _, a in every)
+        pairs = [(n, a) for n, a in every if _lost(a) >= _MINOR * worst]
         surest = max((a for _, a in pairs), key=lambda a: (a.confidence, a.text))
         score = sum(sorted(a.confidence for _, a in pairs)) / len(pairs)
         culprits, cap, text = _where(kind, [n.node for n, _ in pairs], nodes, surest.text)
@@ -165,6 +169,12 @@ def _network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         found = msgspec.structs.replace(surest, score=score, coverage=1.0, cap=cap, text=text)
         made.append(Charge(found, culprits, waiting))
     return made
+
+
+def _lost(found: Assessment) -> float:
+    """Return which share of segments was sent again; 0 where that is not what was found."""
+    rates = (f.value for f in found.support if f.metric == "tcp_retrans_segs")
+    return next(rates, None) or 0.0
 
 
 def _where(
