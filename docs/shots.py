@@ -54,8 +54,9 @@ async def take(recording: Path, shot: Shot) -> str:
     async with app.run_test(size=shot.size) as pilot:
         async with asyncio.timeout(DEADLINE_S):
             await _reach(app, pilot, until_us)
-        deck.paused = True
+        deck.speed = 1.0
         await pilot.press(*shot.keys)
+        app.repaint()
         await pilot.pause()
         return app.export_screenshot(title=facts.job)
 

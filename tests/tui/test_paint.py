@@ -20,7 +20,7 @@ from gpuwatch.tui.paint.guide import MEANING
 from gpuwatch.tui.paint.numbers import duration, number, percent, quantity, scaled
 from gpuwatch.tui.paint.pane import pane
 from gpuwatch.tui.paint.plan import MIN_HEIGHT, MIN_WIDTH, plan
-from gpuwatch.tui.paint.spans import clip, ends, fit, plain, safe, whole, width, wrap
+from gpuwatch.tui.paint.spans import changed, clip, ends, fit, plain, safe, whole, width, wrap
 from gpuwatch.tui.paint.strip import activity, strip_cells
 from gpuwatch.tui.paint.table import heading, order, row
 from gpuwatch.tui.paint.timeline import timeline
@@ -114,6 +114,18 @@ def test_clip_never_takes_more(line: list[tuple[str, str]], cells: int) -> None:
     assert width(clip(line, cells)) <= cells
     assert width(whole([(span,) for span in line], cells)) <= cells
     assert width(ends(line, line, cells)) == cells
+
+
+@given(lines, lines)
+def test_a_line_is_as_before_beyond_what_changed(
+    one: list[tuple[str, str]], other: list[tuple[str, str]]
+) -> None:
+    cells = changed(tuple(one), tuple(other))
+    assert cells <= max(width(one), width(other))
+    assert cells == 0 or one != other
+    before, now = (plain(part) for part in (one, other))
+    if all(cell_len(c) == 1 for c in before + now):
+        assert before[cells:] == now[cells:]
 
 
 @given(texts, st.integers(5, 60), st.integers(1, 4))

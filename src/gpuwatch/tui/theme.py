@@ -47,6 +47,14 @@ class Palette:
     theme: Theme
     styles: Mapping[str, Style]
 
+    @staticmethod
+    def blank_alike(one: Style | None, other: Style) -> bool:
+        """Tell whether blanks look the same in two styles."""
+        return one is not None and (
+            one.bgcolor == other.bgcolor
+            and not (one.reverse or other.reverse or one.underline or other.underline)
+        )
+
     @cached_property
     def ground(self) -> Style:
         """Style of cells without text."""

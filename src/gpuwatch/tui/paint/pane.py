@@ -43,7 +43,7 @@ __all__ = [
 SHORT = 8
 """Lines of a pane without a line for each GPU."""
 LABEL = 6
-WIDE = 44
+WIDE = 47
 """Cells inside a pane that leave room for words beside the numbers."""
 SPACED = 8
 """GPUs whose letters stand apart; more stand together."""

@@ -14,7 +14,7 @@ FEW = 12
 """More nodes than this are lines, whatever the room."""
 PANE_CELLS = 40
 """Narrowest pane that still says everything."""
-GOOD_CELLS = 56
+GOOD_CELLS = 50
 """Width of a pane that reads well."""
 EXTRA = 3
 """Lines of the timeline beside the nodes' lanes: scale, the job's lane, letters."""

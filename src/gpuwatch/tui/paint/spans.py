@@ -4,7 +4,7 @@ Whatever was written by a node or a file enters a line through `safe`; widths ar
 so wide and combining characters keep the columns straight.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -15,6 +15,7 @@ __all__ = [
     "GAP",
     "Line",
     "Span",
+    "changed",
     "clip",
     "columns",
     "ends",
@@ -55,6 +56,23 @@ def fit(text: str, cells: int) -> str:
 def width(line: Iterable[Span]) -> int:
     """Return how many cells a line takes."""
     return sum(cell_len(text) for text, _ in line)
+
+
+def changed(before: Line, now: Line) -> int:
+    """Return up to which cell a new line differs from the one before; 0 if nowhere."""
+    if before == now:
+        return 0
+    old = dict(_placed(before))
+    ends = [x + cell_len(span[0]) for x, span in _placed(now) if old.get(x) != span]
+    was, is_now = width(before), width(now)
+    return max([*ends, was if was != is_now else 0])
+
+
+def _placed(line: Line) -> Iterator[tuple[int, Span]]:
+    x = 0
+    for span in line:
+        yield x, span
+        x += cell_len(span[0])
 
 
 def plain(line: Iterable[Span]) -> str:
