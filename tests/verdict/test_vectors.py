@@ -146,7 +146,7 @@ def test_loss_both_ways_between_two_nodes_names_the_path() -> None:
 def test_little_loss_beside_much_comes_with_it() -> None:
     minor = replace(LOSES, retransmits=SEGMENTS * 0.003, fast=SEGMENTS * 0.002)
     major = replace(LOSES, retransmits=SEGMENTS * 0.05, fast=SEGMENTS * 0.04)
-    assert blamed(settled((*named(minor, "g1"), *named(major, "g2"))).job) == {"g2"}
+    assert blamed(settled((*named(minor, "g1"), *named(major, "g2"))).job) == {"g2 -> g1"}
 
 
 def test_loss_on_all_nodes_is_the_fabrics() -> None:
@@ -297,3 +297,11 @@ def test_every_verdict_has_evidence_a_sentence_and_words_of_the_trade(
             assert first.value is not None
             assert first.threshold is not None
             assert verdict.scope == "job" or verdict.against
+
+
+def test_of_two_nodes_loss_names_the_path_and_both_ends() -> None:
+    verdict = settled((*named(LOSES, "g1"), *named(SENDS, "g2")))
+    (culprit,) = verdict.job.culprits
+    assert (culprit.kind, culprit.id, culprit.nodes) == ("path", "g1 -> g2", ("g1", "g2"))
+    assert set(verdict.job.waiting) == {"g1", "g2"}
+    assert verdict.job.confidence <= 0.7

@@ -21,8 +21,10 @@ __all__ = ["Charge", "Unseen", "charges"]
 _IMBALANCE_CAP = 0.6
 """A healthy node that others wait for may have more work, or a fault that is not seen."""
 _INGRESS_CAP = 0.5
-_PAIR_CAP = 0.7
+_PATH_CAP = 0.7
 """Of two nodes, loss on the way out of one is as well loss on the way into the other."""
+_SENDER_CAP = 0.8
+"""The sender counts what is lost: it may be lost on the way into the one that it sends to."""
 _MINOR = 0.25
 """Loss below this share of the worst node's comes with it: spurious retransmits on late answers."""
 _LOCAL = ("STORAGE", "CPU", "GPU")
@@ -184,17 +186,26 @@ def _where(
     own = tuple(Culprit("node", name, (name,)) for name in faulty)
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
-        return (everyone,), _PAIR_CAP, text
+        return (everyone,), _PATH_CAP, text
     if kind.cause in ("link", "bandwidth"):
         return own, 1.0, text
-    if len(faulty) == len(nodes) == 2:
-        path = Culprit("path", " - ".join(faulty), tuple(faulty))
-        return (path,), _PAIR_CAP, f"{text}, in both directions"
+    if len(nodes) == 2:
+        return (_path(faulty, nodes),), _PATH_CAP, f"{text}; either end may be at fault"
     if len(faulty) == len(nodes) - 1 > 1:
         rest = next(n.node for n in nodes if n.node not in faulty)
         text = "is what all others lose packets to: its way in is suspected, or theirs out"
         return (Culprit("node", rest, (rest,)),), _INGRESS_CAP, text
-    return own, _PAIR_CAP if len(nodes) == 2 else 1.0, f"{text}; its way out is suspected"
+    text = f"{text}; its way out is suspected, or the way into whom it sends to"
+    return own, _SENDER_CAP if len(nodes) > 1 else 1.0, text
+
+
+def _path(faulty: Sequence[str], nodes: Sequence[Opinion]) -> Culprit:
+    """Name the path between two nodes, from the one that sends again; both ends belong to it."""
+    names = sorted(n.node for n in nodes)
+    if len(faulty) == len(names):
+        return Culprit("path", " <-> ".join(names), tuple(names))
+    ends = (faulty[0], next(name for name in names if name != faulty[0]))
+    return Culprit("path", " -> ".join(ends), ends)
 
 
 def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
@@ -268,7 +279,8 @@ def _puzzles(nodes: Sequence[Opinion], unseen: Unseen, t: Thresholds) -> list[Ch
 def _unknown(nodes: Sequence[Opinion]) -> Charge:
     """Say that nothing stands out."""
     if not nodes:
-        return Charge(_nothing(nodes, "cannot be judged: no node has fresh samples of it", 0.0))
+        text = "cannot be judged yet: no node has some seconds of fresh samples of it"
+        return Charge(_nothing(nodes, text, 0.0))
     if len(nodes) == 1:
         return Charge(_nothing(nodes, nodes[0].ranking[-1].text, 0.0))
     text = "shows no clear cause: its nodes do different things, none of which stands out"
