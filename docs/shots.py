@@ -18,6 +18,12 @@ from gpuwatch.feed.replay import RecordedJudge, Replay
 from gpuwatch.tui import Session, Watch
 
 FONT = "DejaVu Sans Mono"
+FONT_PX = 20.26
+"""The export counts 12.2 px a cell, and this font's are 0.602 of its size."""
+SCALE = 16 / 12.2
+"""Makes a cell 16 px wide: cairo moves on by whole pixels from letter to letter."""
+AT_S = 78
+"""Seconds into the recording: 48 after the fault."""
 DEADLINE_S = 60.0
 
 
@@ -32,11 +38,11 @@ class Shot(NamedTuple):
 
 
 SHOTS = (
-    Shot("overview", 105),
-    Shot("light", 105, theme="light"),
-    Shot("small", 105, size=(80, 24)),
-    Shot("why", 105, keys=("w",)),
-    Shot("node", 105, size=(120, 50), keys=("enter",)),
+    Shot("overview", AT_S),
+    Shot("light", AT_S, theme="light"),
+    Shot("small", AT_S, size=(80, 24)),
+    Shot("why", AT_S, keys=("w",)),
+    Shot("node", AT_S, size=(120, 50), keys=("enter",)),
 )
 
 
@@ -69,6 +75,7 @@ async def _reach(app: Watch, pilot: Pilot[int], wall_us: int) -> None:
 def with_font(svg: str) -> str:
     """Name a font that is installed: the export asks for one from the network."""
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    svg = svg.replace("font-size: 20px", f"font-size: {FONT_PX}px")
     return re.sub(r"font-family: [^;]+;", f"font-family: '{FONT}', monospace;", svg)
 
 
@@ -82,8 +89,9 @@ def main(argv: list[str]) -> int:
     for shot in SHOTS:
         svg = with_font(asyncio.run(take(given.recording, shot)))
         (given.out / f"{shot.name}.svg").write_text(svg, "utf-8")
-        cairosvg.svg2png(svg.encode(), write_to=str(given.out / f"{shot.name}.png"))
-        print(given.out / f"{shot.name}.png")
+        out = given.out / f"{shot.name}.png"
+        cairosvg.svg2png(svg.encode(), write_to=str(out), scale=SCALE)
+        print(out)
     return 0
 
 

@@ -1,7 +1,9 @@
 """Every command, as keys on a live screen."""
 
 import dataclasses
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
 import msgspec
 import pytest
@@ -144,6 +146,26 @@ async def test_too_small_is_said_and_recovers(screen: Screen, size: tuple[int, i
         assert "STORAGE" not in text(app)
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "STORAGE read" in text(app))
+
+
+@pytest.mark.parametrize(
+    "scenario", [scenarios.storage(4), scenarios.storage(16), scenarios.lost()]
+)
+async def test_every_size_is_filled_and_keeps_the_answer(
+    screen: Screen, scenario: scenarios.Scenario
+) -> None:
+    app = screen(scenario)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        for size in ((40, 10), (80, 24), (81, 13), (100, 30), (200, 60), (300, 100), (60, 90)):
+            await pilot.resize_terminal(*size)
+            await until(pilot, partial(_fills, app, size[1]))
+            assert re.search(r"STORAGE read|COMPUTE", text(app).split("\n")[1])
+            assert app.screen.virtual_size.height == size[1]
+
+
+def _fills(app: Watch, lines: int) -> bool:
+    return len(text(app).split("\n")) == lines
 
 
 async def _failing() -> AsyncIterator[AnyEvent]:

@@ -42,7 +42,12 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
     body: list[Line] = [(edge, (chip, f"chip-{role}"), ("  ", "text"), (rows[0], "strong"))]
     body += [(edge, (" " * (len(chip) + 2) + r, "strong")) for r in rows[1:]]
     indent: Span = (" ", "text")
-    for line in (_since(scene, cells - 3), _because(job), _silent(scene), *_also(scene)):
+    for line in (
+        _since(scene, cells - 3),
+        _because(job, cells - 2),
+        _silent(scene),
+        *_also(scene),
+    ):
         if line:
             body.append((edge, indent, *line))
     body += [(edge,)] * (height - len(body))
@@ -87,9 +92,13 @@ def _age(scene: Scene) -> str:
     return said if job.suspected_us is None else f"{said} · suspected"
 
 
-def _because(job: Verdict) -> Line:
+def _because(job: Verdict, room: int) -> Line:
     reasons = [safe(f.text) for f in job.support[:2] if f.text]
-    return (("because ", "dim"), (" · ".join(reasons), "text")) if reasons else ()
+    parts: list[Line] = [
+        (("because " if i == 0 else " · ", "dim"), (reason, "text"))
+        for i, reason in enumerate(reasons)
+    ]
+    return whole(parts, room)
 
 
 def _silent(scene: Scene) -> Line:
