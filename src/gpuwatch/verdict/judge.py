@@ -109,7 +109,8 @@ class Judge:
         self._tracks[_JOB] = track
         shares = rank.mean([j.node.shares for j in part])
         verdict = statement.of_job(found, track, shares, _others(survey), t)
-        self._pace = follow(self._pace, view.now_us, shares)
+        working = track.shown.state == "COMPUTE"
+        self._pace = follow(self._pace, view.now_us, shares, working=working)
         self._forget(view.now_us)
         return JobVerdict(
             job=verdict,

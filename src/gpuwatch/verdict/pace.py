@@ -1,7 +1,8 @@
 """How much slower a job is than at its best, from the share of time that its GPUs compute.
 
 A step takes as long as its computing divided by the share of time that computing has. Only a
-GPU's own levels count: a table cannot tell half speed from small kernels.
+GPU's own levels count: a table cannot tell half speed from small kernels. Only a time in which the
+job was judged to compute can be its best: whoever comes late has seen no good minute.
 """
 
 import math
@@ -13,38 +14,47 @@ from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["Pace", "follow", "slowdown"]
 
-_MEMORY_S = 30.0
+_MEMORY_S = 20.0
 _LEAST = 0.02
 """Share of computing below which no factor is told: the job stands."""
 
 
 class Pace(msgspec.Struct, frozen=True, array_like=True):
-    """A running mean of half a minute, and its best so far: part of the judge's state."""
+    """A running mean of the last seconds, and its best so far: part of the judge's state.
 
-    mean: float = 0.0
-    seconds: float = 0.0
+    `working_s` is how long the job has been judged to compute without a break.
+    """
+
+    mean: float | None = None
+    working_s: float = 0.0
     best: float = 0.0
     seen_us: int | None = None
     known: bool = False
 
 
-def follow(pace: Pace, now_us: int, shares: Shares | None) -> Pace:
-    """Carry the pace on by one tick; `shares` are the mean of the job's GPUs, None of none."""
+def follow(pace: Pace, now_us: int, shares: Shares | None, *, working: bool) -> Pace:
+    """Carry the pace on by one tick.
+
+    Args:
+        pace: as it was.
+        now_us: of the tick.
+        shares: mean of the job's GPUs; None of none.
+        working: whether the job is judged to compute.
+    """
     if shares is None or shares.levels != "learned":
-        return msgspec.structs.replace(pace, seen_us=now_us, known=False)
+        return msgspec.structs.replace(pace, seen_us=now_us, working_s=0.0, known=False)
     elapsed_s = (now_us - pace.seen_us) / 1e6 if pace.seen_us is not None else 0.0
-    if pace.seconds == 0:
-        mean = shares.compute
-    else:
-        mean = pace.mean + (shares.compute - pace.mean) * (1 - math.exp(-elapsed_s / _MEMORY_S))
-    seconds = pace.seconds + max(elapsed_s, 1e-6)
-    best = max(pace.best, mean) if seconds >= _MEMORY_S else pace.best
-    return Pace(mean, seconds, best, now_us, known=True)
+    mean = shares.compute
+    if pace.mean is not None:
+        mean = pace.mean + (mean - pace.mean) * (1 - math.exp(-elapsed_s / _MEMORY_S))
+    working_s = pace.working_s + elapsed_s if working else 0.0
+    best = max(pace.best, mean) if working_s >= _MEMORY_S else pace.best
+    return Pace(mean, working_s, best, now_us, known=True)
 
 
 def slowdown(pace: Pace, thresholds: Thresholds) -> float | None:
     """Return by which factor steps take longer than at best; None where that is not known."""
-    if not pace.known or pace.best == 0 or pace.mean < _LEAST:
+    if not pace.known or pace.best == 0 or pace.mean is None or pace.mean < _LEAST:
         return None
     factor = pace.best / pace.mean
     return round(factor, 2) if factor >= 1 + thresholds.slowdown else 1.0
