@@ -60,7 +60,7 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
 
 def test_the_demo_plays_without_anything_else() -> None:
     with Terminal([*COMMAND, "demo"], environment()) as terminal:
-        terminal.wait_for(b"replay")
+        terminal.wait_for(b"DEMO, a recording")
         terminal.wait_for(b" ago")
         terminal.press(b"q")
         assert terminal.exit_code() == 0

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["demo", "live", "replay"]
 
+LEAD_US = 8_000_000
+"""How long before its incident a demo begins."""
+
 
 def live(given: Namespace) -> int:
     """Watch a job in the screen; print where it was recorded when the screen closes."""
@@ -59,7 +62,8 @@ async def _live(job: "Job", *, recorded: bool) -> int:
 
 def replay(given: Namespace) -> int:
     """Play a recording in the screen."""
-    return _played(Path(given.recording))
+    recording = _opened(Path(given.recording))
+    return asyncio.run(_replayed(recording, "replay", None))
 
 
 def demo(given: Namespace) -> int:
@@ -70,22 +74,30 @@ def demo(given: Namespace) -> int:
     scenario = given.scenario or next(iter(bundled))
     if scenario not in bundled:
         raise InputError(f"no demo {scenario!r}", f"there are: {', '.join(bundled)}")
-    return _played(bundled[scenario])
+    recording = _opened(bundled[scenario])
+
+    from gpuwatch.tui.changes import first_wait
+
+    begin_us = first_wait(recording.chunks())
+    return asyncio.run(_replayed(recording, f"DEMO, a recording: {scenario}", begin_us))
 
 
-def _played(folder: Path) -> int:
+def _opened(folder: Path) -> "Recording":
     import gpuwatch.recording
 
     recording = gpuwatch.recording.open(folder)
     _need_a_terminal("use `gpuwatch report` to read a recording without a screen")
-    return asyncio.run(_replayed(recording))
+    return recording
 
 
-async def _replayed(recording: "Recording") -> int:
+async def _replayed(recording: "Recording", called: str, incident_us: int | None) -> int:
+    """Play a recording, from a little before an incident if one is given."""
     from gpuwatch.feed.replay import RecordedJudge, Replay
     from gpuwatch.tui.session import Session as Show
 
     facts, feed = recording.session, Replay(recording)
+    if incident_us is not None:
+        feed.seek(incident_us - LEAD_US)
     return await _shown(
         Show(
             title=facts.job,
@@ -93,6 +105,7 @@ async def _replayed(recording: "Recording") -> int:
             interval_s=facts.interval_s,
             feed=feed,
             judge=RecordedJudge(feed),
+            played=called,
             changes=lambda: asyncio.to_thread(_changes, recording.directory),
         )
     )

@@ -143,7 +143,7 @@ class Watch(App[int]):
             crashed = self._ended.startswith("gpuwatch")
             return ((f" {self._ended} ", "bad" if crashed else "dim"),)
         if self.session.transport is not None:
-            return (("replay", "title"),)
+            return ((self.session.played, "title"),)
         if self._held and self._latest is not None and self.scene is not None:
             behind = duration(self._latest.view.now_us - self.scene.view.now_us)
             return ((f" paused, {behind} behind ", "warn"),)

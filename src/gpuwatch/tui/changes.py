@@ -1,4 +1,4 @@
-"""Where in a recording the job's verdict changed: what `n` and `N` go to."""
+"""Where in a recording the job's verdict changed: what `n` and `N` go to, and where to begin."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -8,7 +8,9 @@ from gpuwatch.model.event import Tick
 if TYPE_CHECKING:
     from gpuwatch.recording.reader import Chunk
 
-__all__ = ["changes"]
+__all__ = ["changes", "first_wait"]
+
+_WELL = ("COMPUTE", "IDLE", "UNKNOWN")
 
 
 def changes(chunks: Iterable["Chunk"]) -> list[int]:
@@ -28,3 +30,13 @@ def changes(chunks: Iterable["Chunk"]) -> list[int]:
                     found.append(ticks[shown.event_no])
                 before = now
     return found
+
+
+def first_wait(chunks: Iterable["Chunk"]) -> int | None:
+    """Return wall-clock microseconds of the first tick at which the job waited; None if none."""
+    for chunk in chunks:
+        waits = {s.event_no for s in chunk.shown if s.verdict.job.state not in _WELL}
+        for event in chunk.events:
+            if isinstance(event, Tick) and event.event_no in waits:
+                return event.wall_us
+    return None

@@ -24,6 +24,7 @@ class Session:
         judge: of each tick.
         sinks: who else takes events and verdicts: the recorder, alerts.
         recording: says in a few words how recording goes (`rec 12 MB`); None: nothing records.
+        played: what a recording that is played is called in the header.
         changes: returns the moments at which a recording's verdict changed, as `changes.changes`.
         theme: name to start with; None: as the terminal can.
         folders: of theme files beside those that come along.
@@ -36,6 +37,7 @@ class Session:
     judge: Judge
     sinks: tuple[Sink, ...] = ()
     recording: Callable[[], str] | None = None
+    played: str = "replay"
     changes: Callable[[], Awaitable[Sequence[int]]] | None = None
     theme: str | None = None
     folders: tuple[Path, ...] = ()

@@ -39,6 +39,7 @@ class ScreenSink:
         self._incidents: dict[tuple[int, str], Incident] = {}
         self._started_us: int | None = None
         self._states: dict[str, str] = {}
+        self._links: dict[str, str] = {}
         self._last_us: int | None = None
 
     def event(self, event: AnyEvent) -> None:
@@ -46,7 +47,9 @@ class ScreenSink:
         match event:
             case Link():
                 told = " · ".join(t for t in (event.state, event.reason, event.hint) if t)
-                self._note(event, event.node, "link", told)
+                if self._links.get(event.node) != told:
+                    self._links[event.node] = told
+                    self._note(event, event.node, "link", told)
             case Fault():
                 self._note(event, event.node, "fault", f"{event.source}: {event.text}")
             case Hello():
