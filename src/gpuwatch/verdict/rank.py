@@ -76,7 +76,7 @@ def unknown(context: Context) -> Assessment:
         "UNKNOWN",
         None,
         0.0,
-        support=tuple(f for f in support if f is not None),
+        support=tuple(f for f in support if f is not None and f.value),
         missing=(
             ()
             if gpu.util is not None and gpu.power_w is not None
