@@ -1,0 +1,88 @@
+"""What a scenario of the lab is: nodes, what goes wrong on them, and what may be said of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from lab.namespaces import Node
+
+HEALTHY = ("COMPUTE",)
+
+
+@dataclass(frozen=True)
+class Accept:
+    """What may be said of a node or the job while a fault lasts; the first word says it best.
+
+    `words` are as reports write them, a state or state/cause; `NETWORK/*` takes any cause or none.
+    """
+
+    words: tuple[str, ...]
+    reason: str
+
+    def takes(self, word: str) -> bool:
+        """Tell whether a verdict's word is acceptable."""
+        state = word.partition("/")[0]
+        return word in self.words or f"{state}/*" in self.words
+
+
+WELL = Accept(HEALTHY, "nothing is wrong, and what a healthy step exchanges is no wait")
+WAITS = Accept(("PEER",), "it is well and waits in the collective for the node with the fault")
+
+
+class Fault(Protocol):
+    """Something that goes wrong at a known instant, and can be seen with plain tools."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    def apply(self, nodes: Sequence[Node]) -> None:
+        """Begin it."""
+
+    def lift(self, nodes: Sequence[Node]) -> None:
+        """End it."""
+
+    def bites(self, nodes: Sequence[Node]) -> str:
+        """Return a figure that shows it; raise RuntimeError where it is not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One row of the lab.
+
+    Attributes:
+        kind: `uml` for nodes with a kernel each, `host` for namespaces on this one.
+        nodes: how many; they are called gpu01, gpu02 and so on.
+        ranks: on each node, with a GPU each.
+        options: of the trainer from the start (see `control.Control`).
+        job: what may be said of the job during the fault.
+        on: what may be said of single nodes; of all others `rest`.
+        culprits: ids that may be named; naming another is wrong. None: whoever is named, it is
+            wrong.
+        recurring: what must be told as recurring, because it is too short for a verdict.
+    """
+
+    name: str
+    kind: Literal["uml", "host"]
+    nodes: int
+    ranks: int = 1
+    faults: tuple[Fault, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    data: Literal["disk", "nfs", "object"] = "disk"
+    healthy_s: int = 40
+    fault_s: int = 60
+    after_s: int = 0
+    job: Accept = WELL
+    on: dict[str, Accept] = field(default_factory=dict)
+    rest: Accept = WAITS
+    culprits: tuple[str, ...] = ()
+    recurring: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nodes' names."""
+        return tuple(f"gpu{number:02}" for number in range(1, self.nodes + 1))
+
+    def accepts(self, subject: str) -> Accept:
+        """Return what may be said of the job ("job") or of a node during the fault."""
+        return self.job if subject == "job" else self.on.get(subject, self.rest)
