@@ -201,6 +201,7 @@ def test_values_out_of_bounds_become_none_and_are_told_ever_more_rarely() -> Non
     place = catalogue.INDEX[scope]["util_pct"]
     values: list[Any] = [None] * len(catalogue.VALUES[scope])
     decoder = Decoder()
+    decoder.feed(HELLO)
     told = []
     rows: dict[str, dict[Any, list[Any]]]
     for sequence, wrong in enumerate([101, -1, 10**30, 101, 101], 1):
@@ -211,7 +212,7 @@ def test_values_out_of_bounds_become_none_and_are_told_ever_more_rarely() -> Non
         stamps = (1, 1, 0, 0)
         message = frame.data(catalogue.SCHEMA, sequence, stamps, names, catalogue.SCOPES, rows)
         naming = frame.pack(names.message(catalogue.SCHEMA))
-        decoded = decoder.feed(HELLO + naming + frame.pack(message))
+        decoded = decoder.feed(naming + frame.pack(message))
         (found,) = frames(decoded)
         assert found.tables[catalogue.SCOPES.index(scope)][0].values[place] is None
         told += damages(decoded)
@@ -236,12 +237,55 @@ def test_the_last_four_generations_are_kept() -> None:
     assert [f.sequence for f in found] == [2, 3, 4, 5]
 
 
-def test_another_agent_begins_with_no_names() -> None:
-    wire = Wire([node_rows()])
+def test_a_link_has_one_greeting_and_one_farewell() -> None:
     decoder = Decoder()
-    decoder.feed(b"".join(wire.messages))
-    other = frame.pack(["hello", catalogue.SCHEMA, "cd" * 8, "boot", {}])
-    assert not frames(decoder.feed(other + wire.messages[-1]))
+    decoder.feed(HELLO)
+    bye = frame.pack(["bye", catalogue.SCHEMA, "x"])
+    decoded = decoder.feed((HELLO + bye) * 500)
+    assert [d for d in decoded if not isinstance(d, Damage)] == [Farewell("x")]
+    assert "greetings after the first: 256 so far" in damages(decoded)
+    assert "farewells after the first: 256 so far" in damages(decoded)
+
+
+def test_headers_alone_do_not_make_the_viewer_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a million lying headers would be checked against a megabyte that follows it."""
+    checked, true = 0, zlib.crc32
+
+    def counted(data: Any) -> int:
+        nonlocal checked
+        checked += len(data)
+        return true(data)
+
+    monkeypatch.setattr("gpuwatch.feed.decode.zlib.crc32", counted)
+    size = frame.MAX_BODY
+    lies = b"".join(
+        frame.HEADER.pack(frame.MAGIC, (size - 12 * n) * 9 // 10, 0) for n in range(20_000)
+    )
+    stream = lies.ljust(size + 12, b"x")
+    decoder = Decoder()
+    for begin in range(0, len(stream), 1 << 15):
+        decoder.feed(stream[begin : begin + (1 << 15)])
+    assert checked <= 17 * len(stream)
+    assert isinstance(decoder.feed(HELLO * 9000)[0], Greeting)
+
+
+def test_a_frame_of_too_many_rows_is_cut() -> None:
+    scope = ("gpu_process", "nic", "disk")
+    rows: dict[str, dict[Any, list[Any]]] = {
+        name: {
+            tuple(n if r.type == "int" else str(n) for r in catalogue.LABELS[name]):
+            [None] * len(catalogue.VALUES[name]) for n in range(4000)
+        }
+        for name in scope
+    }  # fmt: skip
+    names = frame.Names(catalogue.SCOPES)
+    names.settle(rows)
+    message = frame.data(catalogue.SCHEMA, 0, (1, 1, 0, 0), names, catalogue.SCOPES, rows)
+    naming = names.message(catalogue.SCHEMA)
+    decoded = Decoder().feed(HELLO + frame.pack(naming) + frame.pack(message))
+    (found,) = frames(decoded)
+    assert sum(map(len, found.tables)) == 8192
+    assert damages(decoded) == ["frames of more than 8192 rows: 1 so far"]
 
 
 def test_frames_of_another_schema_and_before_the_greeting_are_counted() -> None:

@@ -21,8 +21,14 @@ from gpuwatch.model.text import sanitize
 
 __all__ = ["Damage", "Decoded", "Decoder", "Farewell", "Frame", "Greeting"]
 
-MAX_JSON = 8 << 20
-"""Bytes of a body after decompression."""
+MAX_JSON = 1 << 20
+"""Bytes of a body after decompression: ten times what a node of 8 GPUs and 64 ranks sends."""
+INFLATION = 64, 8192
+"""Factor, and bytes besides, by which a body may grow: counters do not shrink as a bomb does."""
+MAX_ROWS = 8192
+"""Rows of one frame, all scopes together: a view holds half a minute of them."""
+CHECKED = 16
+"""Bytes that may be checksummed for each byte that comes; sound frames take one."""
 KEPT_GENERATIONS = 4
 HELD_FRAMES = 5
 """Frames that wait for the names of their generation."""
@@ -129,6 +135,7 @@ class Decoder:
         self._times: Counter[str] = Counter()
         self._damages: list[Damage] = []
         self._agent: tuple[str, str] | None = None
+        self._left = False
         self._generations: OrderedDict[int, tuple[tuple[Labels, ...], ...]] = OrderedDict()
         self._held: deque[Any] = deque()
 
@@ -152,9 +159,9 @@ class Decoder:
             self._count("frames of another schema")
             return []
         if isinstance(message, _Bye):
-            return [Farewell(sanitize(message.reason))]
+            return self._farewell(message)
         if isinstance(message, _Hello):
-            return [self._greeting(message)]
+            return self._greeting(message)
         if self._agent is None:
             self._count("frames before the greeting")
             return []
@@ -165,12 +172,20 @@ class Decoder:
             return []
         return [self._frame(message, self._agent)]
 
-    def _greeting(self, message: Any) -> Greeting:
-        self._generations.clear()
-        self._held.clear()
+    def _greeting(self, message: Any) -> list[Decoded]:
+        if self._agent is not None:
+            self._count("greetings after the first")
+            return []
         self._agent = sanitize(message.agent_id), sanitize(message.boot_id)
         facts = {sanitize(name): _fact(value) for name, value in message.facts.items()}
-        return Greeting(*self._agent, facts)
+        return [Greeting(*self._agent, facts)]
+
+    def _farewell(self, message: Any) -> list[Decoded]:
+        if self._left:
+            self._count("farewells after the first")
+            return []
+        self._left = True
+        return [Farewell(sanitize(message.reason))]
 
     def _name(self, message: Any) -> Iterator[Frame]:
         """Learn a generation's names, and release the frames that waited for them."""
@@ -194,12 +209,15 @@ class Decoder:
 
     def _frame(self, message: Any, agent: tuple[str, str]) -> Frame:
         generation = self._generations[message.generation]
-        tables = tuple(
-            tuple(self._rows(place, table, generation[place]))
-            for place, table in enumerate(message.tables)
-        )
+        room = MAX_ROWS
+        tables: list[tuple[Row, ...]] = []
+        for place, table in enumerate(message.tables):
+            if len(table) > room:
+                self._count(f"frames of more than {MAX_ROWS} rows")
+            tables.append(tuple(self._rows(place, table[:room], generation[place])))
+            room -= len(tables[-1])
         stamps = message.mono_us, message.wall_us, message.beat, message.beat_us
-        return Frame(*agent, message.sequence, message.generation, *stamps, tables)
+        return Frame(*agent, message.sequence, message.generation, *stamps, tuple(tables))
 
     def _rows(self, place: int, table: list[Any], names: tuple[Labels, ...]) -> Iterator[Row]:
         for entity, values in {row[0]: row[1:] for row in table}.items():
@@ -238,7 +256,8 @@ class Decoder:
 def _parsed(body: bytes) -> Any:
     """Decompress and decode a body, both bounded."""
     inflater = zlib.decompressobj()
-    text = inflater.decompress(body, MAX_JSON)
+    factor, besides = INFLATION
+    text = inflater.decompress(body, min(MAX_JSON, factor * len(body) + besides))
     if not inflater.eof or inflater.unused_data:
         raise ValueError("too long, cut short, or followed by something")
     return _JSON.decode(text)
@@ -255,16 +274,22 @@ def _fact(value: str | float | None) -> str | int | float | None:
 
 
 class _Bodies:
-    """Cuts the bodies of whole, undamaged frames out of a stream of bytes."""
+    """Cuts the bodies of whole, undamaged frames out of a stream of bytes.
+
+    A stream made of headers only would have each of them checked against all that follows it, so
+    what may be checksummed is bounded by what has come.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._credit = 0
         self._noise = False
         self._noise_told = False
 
     def cut(self, data: bytes) -> Iterator[bytes]:
         """Take bytes and yield the bodies that they complete."""
         self._buffer += data
+        self._credit = min(self._credit + CHECKED * len(data), CHECKED * MAX_BODY)
         while True:
             self._skip(self._noise_before_magic())
             length = self._length_at(0)
@@ -309,6 +334,9 @@ class _Bodies:
         end = at + HEADER.size + size
         if len(self._buffer) < end:
             return None
+        if size > self._credit:
+            return 0
+        self._credit -= size
         with memoryview(self._buffer) as view:
             sound = zlib.crc32(view[at + HEADER.size : end]) == checksum
         return end - at if sound else 0
