@@ -49,3 +49,11 @@ def test_stamps_that_cannot_be_are_left_out() -> None:
     offset.sent(1, 100)
     assert offset.heard(1, (500, 110, 110), (130, 130)) is None
     assert offset.heard(1, (0, 10**9, 110), (130, 130)) is None
+
+
+def test_clocks_at_their_ends_give_no_offset_that_no_table_can_hold() -> None:
+    most = 2**63 - 1
+    offset = Offset()
+    offset.sent(1, 100)
+    assert offset.heard(1, (most - 10, most, most), (130, 130)) is not None
+    assert offset.heard(1, (0, 0, most), (140, 140)) is None

@@ -186,3 +186,13 @@ def test_two_views_of_the_same_events_are_equal(gaps: list[int]) -> None:
         second.nodes[0].points[-1].sample
     )
     assert [p.totals for p in first.nodes[0].points] == [p.totals for p in second.nodes[0].points]
+
+
+def test_a_clock_that_creeps_and_names_that_change_fill_no_memory() -> None:
+    """A hostile node sends new ports in each frame, and says that no time has passed."""
+    cluster = Cluster(["a"], 1.0)
+    for turn in range(60):
+        cluster.apply(sample(turn / SECOND, {f"{turn}-{n}": 0 for n in range(4000)}))
+    points = cluster.view(Tick(event_no=9, arrived_us=60, wall_us=5)).nodes[0].points
+    assert len(points) == 35 + 16
+    assert max(len(point.totals["nic"]) for point in points) < 3 * 4000

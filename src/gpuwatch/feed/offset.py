@@ -7,6 +7,8 @@ exchange with the shortest round trip of the last few is trusted: queues only ev
 
 from collections import deque
 
+from gpuwatch.agent.metric import INT64_MAX
+
 __all__ = ["Offset"]
 
 KEPT_BEATS = 64
@@ -42,7 +44,7 @@ class Offset:
 
         Returns:
             The node's wall clock less the viewer's, and the most by which that may be wrong;
-            None before the first heartbeat was answered.
+            None before the first heartbeat was answered, and where the clocks cannot be right.
         """
         heard_us, taken_us, node_wall_us = node
         came_us, viewer_wall_us = viewer
@@ -55,4 +57,5 @@ class Offset:
         if not self._exchanges:
             return None
         trip_us, between_us = min(self._exchanges)
-        return between_us + (node_wall_us - taken_us) - (viewer_wall_us - came_us), trip_us // 2
+        offset_us = between_us + (node_wall_us - taken_us) - (viewer_wall_us - came_us)
+        return (offset_us, trip_us // 2) if abs(offset_us) <= INT64_MAX else None

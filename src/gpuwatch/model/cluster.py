@@ -15,6 +15,10 @@ WINDOW_S = 35.0
 """Seconds of points that are kept: the judge's slow window and some."""
 FAULTS = 8
 """Faults of a node that are kept."""
+SPARE_POINTS = 16
+"""Points that are kept beside one an interval: a node's clock may creep, or its frames crowd."""
+MAX_TRACKS = 8192
+"""Entities of one node, from which on those that are absent are forgotten at once."""
 
 
 class Cluster:
@@ -29,7 +33,9 @@ class Cluster:
         name = getattr(event, "node", None)
         if name is None:
             return
-        node = self._nodes.setdefault(name, _Node(name, self._interval_us))
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = _Node(name, self._interval_us)
         match event:
             case Sample():
                 node.sample(event)
@@ -60,7 +66,8 @@ class _Node:
         self.hello: Hello | None = None
         self.faults: deque[Fault] = deque(maxlen=FAULTS)
         self._interval_us = interval_us
-        self._points: deque[Point] = deque()
+        most = round(WINDOW_S * 1e6 / interval_us) + SPARE_POINTS
+        self._points: deque[Point] = deque(maxlen=most)
         self._tracks: dict[str, dict[Labels, Track]] = {s: {} for s in catalogue.SCOPES}
         self._seen_us: dict[str, dict[Labels, int]] = {s: {} for s in catalogue.SCOPES}
 
@@ -98,9 +105,11 @@ class _Node:
     def _leave(self, scope: str, now_us: int) -> None:
         """Stop what this sample lacks; its totals stay for as long as a window may begin there."""
         tracks, seen_us = self._tracks[scope], self._seen_us[scope]
+        crowded = sum(map(len, self._tracks.values())) > MAX_TRACKS
+        horizon_us = now_us if crowded else now_us - WINDOW_S * 1e6
         for labels in [name for name, seen in seen_us.items() if seen < now_us]:
             tracks[labels].forget()
-            if seen_us[labels] < now_us - WINDOW_S * 1e6:
+            if seen_us[labels] < horizon_us:
                 del tracks[labels], seen_us[labels]
 
     def view(self, now_us: int) -> NodeView:

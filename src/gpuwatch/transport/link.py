@@ -36,6 +36,7 @@ class Pipe:
     """
 
     CAPACITY = 1 << 20
+    SLICE = 1 << 16
     ERROR_CAPACITY = 4096
 
     def __init__(self) -> None:
@@ -48,13 +49,18 @@ class Pipe:
         """Exit status; negative: the signal that ended it; None: runs, or the link is gone."""
 
     async def read(self) -> bytes:
-        """Return what has come since the last call, waiting for something; empty at the end."""
+        """Return what has come since the last call, waiting for something; empty at the end.
+
+        At most SLICE bytes, with the event loop between two slices: a node that sends without
+        end holds up no other.
+        """
+        await asyncio.sleep(0)
         while not self._waiting and not self._ended:
             self._news.clear()
             await self._news.wait()
-        data = bytes(self._waiting)
-        self._waiting.clear()
-        if self._paused:
+        data = bytes(self._waiting[: self.SLICE])
+        del self._waiting[: self.SLICE]
+        if self._paused and not self._waiting:
             self._paused = False
             self._flow(on=True)
         return data
