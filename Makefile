@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo bench-start clean
+.PHONY: help setup test check lock docs demo lab-setup bench-start clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -40,6 +40,9 @@ lock: ## Write requirements.lock anew from pyproject.toml; needs uv.
 
 docs: $(READY) ## Write the generated documents anew.
 	$(BIN)/python docs/generate.py
+
+lab-setup: $(READY) ## Install the Debian packages that the lab of real kernels needs; root.
+	tests/install-debian.sh tests/lab/debian-packages.txt
 
 demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.
 	$(BIN)/gpuwatch demo

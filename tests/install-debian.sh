@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that some tests need, where that can be done without asking.
+# Installs the Debian packages that some tests need, where that can be done without asking:
+# those of the list given, or of debian-packages.txt.
 # Where it cannot, the tests that need one skip, name it, and are counted in the run's last line.
 set -eu
 
-list="$(dirname "$0")/debian-packages.txt"
+list="${1:-$(dirname "$0")/debian-packages.txt}"
 command -v dpkg-query >/dev/null || exit 0
 
 missing=()

@@ -16,11 +16,13 @@ import sys
 import tempfile
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from lab.namespaces import Node, cluster, inside, run
+from lab.namespaces import cluster
+from lab.node import HOME, PYTHON, Node, Process, inside, run
 from nvml import sim
 
 LAB = "gwdemo"
@@ -38,7 +40,7 @@ nodes:
 ssh: {{user: root, identity: {folder}/identity, known_hosts: {folder}/known_hosts}}
 match: trainer.py
 network: {{line_rate: {{eth0: 1Gbit}}}}
-env: {{LD_LIBRARY_PATH: /mnt/lib, GPUWATCH_SIM_STATE: /mnt/gpu.state}}
+env: {{LD_LIBRARY_PATH: {home}/lib, GPUWATCH_SIM_STATE: {home}/gpu.state}}
 """
 
 
@@ -60,7 +62,7 @@ def shape(node: Node, tbf: tuple[str, ...]) -> None:
     run("tc", "-n", LAB, "qdisc", "replace", "dev", node.port, "root", "tbf", *tbf)
 
 
-def train(nodes: list[Node]) -> list["subprocess.Popen[bytes]"]:
+def train(nodes: Sequence[Node]) -> list[Process]:
     """Start one rank on each node."""
     peers = ",".join(node.address for node in nodes)
     ranks = []
@@ -69,13 +71,13 @@ def train(nodes: list[Node]) -> list["subprocess.Popen[bytes]"]:
             "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(len(nodes)),
             "MASTER_ADDR": nodes[0].address, "MASTER_PORT": "29500", "CUDA_VISIBLE_DEVICES": "0",
         }  # fmt: skip
-        words = [sys.executable, "/mnt/trainer.py", "--peers", peers, "--data", "/mnt/data",
-                 "--state", "/mnt/gpu.state"]  # fmt: skip
+        words = [PYTHON, f"{HOME}/trainer.py", "--peers", peers, "--data", f"{HOME}/data",
+                 "--state", f"{HOME}/gpu.state"]  # fmt: skip
         ranks.append(node.start(words, env))
     return ranks
 
 
-def first_steps(nodes: list[Node]) -> None:
+def first_steps(nodes: Sequence[Node]) -> None:
     """Wait until every rank has made a few steps."""
     deadline = time.monotonic() + 60
     while not all(b"step 5 " in (node.home / "job.log").read_bytes() for node in nodes):
@@ -97,7 +99,7 @@ def make(out: Path) -> None:
             shape(node, LINK)
         listing = "\n".join(f"  - {{name: {n.name}, host: {n.address}}}" for n in nodes)
         job = folder / "job.yaml"
-        job.write_text(JOB.format(nodes=listing, folder=folder))
+        job.write_text(JOB.format(nodes=listing, folder=folder, home=HOME))
         ranks = train(nodes)
         try:
             first_steps(nodes)

@@ -1,109 +1,141 @@
 """Nodes in namespaces of their own on one kernel: network, processes, mounts and host name.
 
-Good for what crosses a network; CPU and disk counters are the machine's and the same on all.
-Everything hangs in one network namespace (bridge and viewer), so that deleting it cleans up and no
-traffic ever leaves it. Needs root, iproute2 and openssh-server.
+Good for what crosses a network, and for what needs several cores or PSI; CPU and disk counters are
+the machine's and the same on all.
 """
 
 import contextlib
 import os
-import shutil
+import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-SUBNET = "10.77.0"
-INIT = """
+from lab.node import (
+    HOME,
+    INTERFACE,
+    JOB_LOG,
+    LOCAL,
+    SHARED,
+    SUBNET,
+    await_sshd,
+    bridged,
+    children,
+    furnish,
+    inside,
+    known_hosts,
+    path,
+    run,
+)  # fmt: skip
+
+INIT = f"""
 set -e
-hostname {name}
+hostname {{name}}
 mount --make-rprivate /
-mount --bind {home} /mnt
+mkdir -p /run/lab
+mount --bind {{home}} /run/lab
+mount -t tmpfs tmpfs /mnt
+mkdir -p {HOME} {LOCAL} {SHARED}
+mount --move /run/lab {HOME}
+mkdir -p {HOME}/disk
+mount --bind {HOME}/disk {LOCAL}
 mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd
-exec /usr/sbin/sshd -D -e -f /mnt/sshd_config
-"""
-SSHD_CONFIG = """
-Port 22
-HostKey /mnt/host_key
-AuthorizedKeysFile /mnt/authorized_keys
-PasswordAuthentication no
-PermitRootLogin prohibit-password
-StrictModes no
-UsePAM no
-PidFile none
+exec /usr/sbin/sshd -D -e -f {HOME}/sshd_config
 """
 
 
-def run(*words: str) -> str:
-    """Run a command to its end; its output, or an error that shows what it said."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        message = f"{' '.join(words)}: {done.stderr.strip()}"
-        raise RuntimeError(message)
-    return done.stdout
+class Program:
+    """A program that runs on a node, as a process group of its own."""
+
+    def __init__(self, words: Sequence[str], env: dict[str, str], log: Path) -> None:
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                words, env={**path(), **env}, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def poll(self) -> int | None:
+        """Return its exit status, or None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, at most `timeout` seconds; its exit status."""
+        return self._process.wait(timeout)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to it and its children."""
+        if self.poll() is None:
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Kill it and its children."""
+        self.send_signal(signal.SIGKILL)
 
 
-class Node:
-    """One node: its names, its home (seen as /mnt inside), and its sshd."""
+class Namespaces:
+    """One node: its names, its home (seen as HOME inside), and its sshd."""
 
     def __init__(self, lab: str, number: int, name: str, home: Path) -> None:
         self.name = name
         self.address = f"{SUBNET}.{number}"
         self.home = home
-        self.netns = f"{lab}-{name}"
         self.port = f"{lab}p{number}"
+        self._netns = f"{lab}-{name}"
         self._lab = lab
         self._init: subprocess.Popen[bytes] | None = None
 
     def wire(self) -> None:
         """Make the node's network namespace and plug it into the lab's bridge."""
-        inside = f"{self._lab}e"
-        run("ip", "netns", "add", self.netns)
-        run("ip", "-n", self._lab, "link", "add", self.port, "type", "veth", "peer", "name", inside,
-            "netns", self.netns)  # fmt: skip
+        end = f"{self._lab}e"
+        run("ip", "netns", "add", self._netns)
+        run("ip", "-n", self._lab, "link", "add", self.port, "type", "veth", "peer", "name", end,
+            "netns", self._netns)  # fmt: skip
         run("ip", "-n", self._lab, "link", "set", self.port, "master", "bridge", "up")
-        run("ip", "-n", self.netns, "link", "set", inside, "name", "eth0")
-        run("ip", "-n", self.netns, "address", "add", f"{self.address}/24", "dev", "eth0")
-        run("ip", "-n", self.netns, "link", "set", "eth0", "up")
-        run("ip", "-n", self.netns, "link", "set", "lo", "up")
+        run("ip", "-n", self._netns, "link", "set", end, "name", INTERFACE)
+        run("ip", "-n", self._netns, "address", "add", f"{self.address}/24", "dev", INTERFACE)
+        run("ip", "-n", self._netns, "link", "set", INTERFACE, "up")
+        run("ip", "-n", self._netns, "link", "set", "lo", "up")
 
     def boot(self) -> None:
         """Start the node's first process, its sshd."""
-        (self.home / "sshd_config").write_text(SSHD_CONFIG)
-        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.home / "host_key"))
         script = INIT.format(name=self.name, home=self.home)
-        self._init = subprocess.Popen(
-            ["ip", "netns", "exec", self.netns, "unshare", "--fork", "--kill-child", "--pid",
-             "--mount-proc", "--uts", "--ipc", "sh", "-c", script],
-            stdin=subprocess.DEVNULL, stderr=(self.home / "sshd.log").open("wb"),
-        )  # fmt: skip
+        with (self.home / "sshd.log").open("wb") as log:
+            self._init = subprocess.Popen(
+                inside(self._netns, "unshare", "--fork", "--kill-child", "--pid", "--mount-proc",
+                       "--uts", "--ipc", "sh", "-c", script),
+                stdin=subprocess.DEVNULL, stderr=log,
+            )  # fmt: skip
 
-    def start(self, words: Sequence[str], env: dict[str, str]) -> "subprocess.Popen[bytes]":
-        """Start a program inside the node; its output goes to `job.log` in its home."""
+    def start(self, words: Sequence[str], env: dict[str, str], log: str = JOB_LOG) -> Program:
+        """Start a program on the node; its output is appended to `log` in its home."""
+        return Program(self._entered(words), env, self.home / log)
+
+    def run(self, words: Sequence[str]) -> str:
+        """Run a program on the node to its end; its output, or a RuntimeError that shows it."""
+        return run(*self._entered(words))
+
+    @property
+    def first_pid(self) -> int:
+        """The process of the host that is the node's first, its sshd."""
         assert self._init is not None
-        inner = run("pgrep", "-P", str(self._init.pid)).split()[0]
-        pid = inner if _name(inner) != "unshare" else run("pgrep", "-P", inner).split()[0]
-        return subprocess.Popen(
-            ["nsenter", "--target", pid, "--net", "--pid", "--mount", "--uts", "--ipc", *words],
-            env={"PATH": os.environ["PATH"], **env}, stdin=subprocess.DEVNULL,
-            stdout=(self.home / "job.log").open("ab"), stderr=subprocess.STDOUT,
-        )  # fmt: skip
-
-    def host_key(self) -> str:
-        """Return the node's line for a known_hosts file."""
-        return f"{self.address} {(self.home / 'host_key.pub').read_text()}"
+        return children(self._init.pid)[0]
 
     def halt(self) -> None:
         """End the node and all that runs in it."""
-        if self._init is not None:
-            self._init.kill()
+        if self._init is not None and self._init.poll() is None:
+            for pid in children(self._init.pid):
+                os.kill(pid, signal.SIGKILL)
             self._init.wait()
+        subprocess.run(["ip", "netns", "del", self._netns], check=False, capture_output=True)
+
+    def _entered(self, words: Sequence[str]) -> list[str]:
+        return ["nsenter", f"--target={self.first_pid}", "--net", "--pid", "--mount", "--uts",
+                "--ipc", f"--wd={self.home}", "--", *words]  # fmt: skip
 
 
 @contextlib.contextmanager
-def cluster(lab: str, names: Sequence[str], folder: Path) -> Iterator[list[Node]]:
+def cluster(lab: str, names: Sequence[str], folder: Path) -> Iterator[list[Namespaces]]:
     """Bring up nodes that a viewer inside the network namespace `lab` reaches by SSH.
 
     Args:
@@ -111,49 +143,14 @@ def cluster(lab: str, names: Sequence[str], folder: Path) -> Iterator[list[Node]
         names: of the nodes.
         folder: for keys and homes; gets `identity` and `known_hosts`.
     """
-    nodes = []
-    for number, name in enumerate(names, 1):
-        home = folder / name
-        home.mkdir()
-        nodes.append(Node(lab, number, name, home))
-    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "identity"))
-    run("ip", "netns", "add", lab)
-    try:
-        run("ip", "-n", lab, "link", "add", "bridge", "type", "bridge")
-        run("ip", "-n", lab, "address", "add", f"{SUBNET}.254/24", "dev", "bridge")
-        for device in ("bridge", "lo"):
-            run("ip", "-n", lab, "link", "set", device, "up")
-        for node in nodes:
+    with bridged(lab), contextlib.ExitStack() as stack:
+        nodes = []
+        for number, name in enumerate(names, 1):
+            node = Namespaces(lab, number, name, furnish(folder, name))
+            stack.callback(node.halt)
             node.wire()
-            shutil.copy(folder / "identity.pub", node.home / "authorized_keys")
             node.boot()
-        (folder / "known_hosts").write_text("".join(node.host_key() for node in nodes))
-        for node in nodes:
-            _wait_for_ssh(lab, node)
+            nodes.append(node)
+        (folder / "known_hosts").write_text(known_hosts(nodes))
+        await_sshd(lab, nodes)
         yield nodes
-    finally:
-        for node in nodes:
-            node.halt()
-        for netns in [*(node.netns for node in nodes), lab]:
-            subprocess.run(["ip", "netns", "del", netns], check=False, capture_output=True)
-
-
-def inside(lab: str, *words: str) -> list[str]:
-    """Return the command line that runs `words` in the lab's namespace, as a viewer there."""
-    return ["ip", "netns", "exec", lab, *words]
-
-
-def _wait_for_ssh(lab: str, node: Node) -> None:
-    probe = f"import socket; socket.create_connection(('{node.address}', 22), 1)"
-    deadline = time.monotonic() + 20
-    while subprocess.run(
-        inside(lab, sys.executable, "-c", probe), check=False, capture_output=True
-    ).returncode:
-        if time.monotonic() > deadline:
-            log = (node.home / "sshd.log").read_text(errors="replace")
-            message = f"{node.name}: no sshd within 20 s: {log}"
-            raise TimeoutError(message)
-
-
-def _name(pid: str) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()

@@ -1,0 +1,44 @@
+#!/bin/sh
+# First process of a guest (uml.py): makes a node of a bare kernel whose root is the host's own file
+# system, read-only. Kernel parameters: home= (folder of the host), node= (number), name=.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+for word in $(cat /proc/cmdline); do
+    case $word in home=* | node=* | name=* | subnet=*) eval "$word" ;; esac
+done
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts
+for folder in /tmp /run /root /var/log /var/lib/nfs /mnt /dev/shm; do
+    [ -d $folder ] && mount -t tmpfs tmpfs $folder
+done
+chmod 1777 /tmp /dev/shm
+mkdir -p /mnt/lab /mnt/data /mnt/shared /run/sshd /run/modules/lib/modules
+mount -t hostfs -o "$home" hostfs /mnt/lab
+exec 2>/mnt/lab/init.log
+hostname "$name"
+mount --bind /usr/lib/uml/modules /run/modules/lib/modules
+
+ip link set vec0 name eth0
+ip link set lo up
+ip link set eth0 up
+ip address add "$subnet.$node/24" dev eth0
+
+# The local disk hangs behind the device mapper, so that a fault can slow it under a mounted file system.
+modprobe -d /run/modules dm-mod
+dmsetup create --noudevsync disk --table "0 $(cat /sys/block/ubda/size) linear /dev/ubda 0"
+dmsetup mknodes
+mount /dev/mapper/disk /mnt/data
+
+/usr/sbin/sshd -D -e -f /mnt/lab/sshd_config 2>/mnt/lab/sshd.log &
+
+# The console: a number comes in, the script of that number runs, its number and exit status go out.
+stty raw -echo </dev/ttyS0
+exec </dev/ttyS0 >/dev/ttyS0
+echo ready
+while read -r number; do
+    (
+        setsid sh "/mnt/lab/console/$number" </dev/null >"/mnt/lab/console/$number.out" 2>&1
+        echo "$number $?"
+    ) &
+done
