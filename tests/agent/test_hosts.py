@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent.kit import HOSTS, all_of, named, read, reader, unpack
-from gpuwatch.agent.host import Options
+from gpuwatch.agent import ports
+from gpuwatch.agent.host import Host, Options
 from gpuwatch.agent.metric import Absent
 
 NAMES = sorted(file.stem for file in HOSTS.glob("*.host"))
@@ -307,3 +308,27 @@ def test_fields_that_the_kernel_lacks_are_missing_not_zero(tmp_path: Path) -> No
     node = named("tcp", reading)["node"]
     assert (node["tcp_host_queue_spurious"], node["tcp_timeouts"]) == (None, 0)
     assert reading.missing["tcp.tcp_host_queue_spurious"] == "this kernel does not count it"
+
+
+class Counting(Host):
+    """Counts what is opened."""
+
+    opened = 0
+
+    def open(self, path: str) -> int:
+        self.opened += 1
+        return super().open(path)
+
+
+def test_a_node_with_many_containers_is_not_read_through_pair_by_pair(tmp_path: Path) -> None:
+    host = unpack("ethernet", tmp_path)
+    for number in range(100):
+        folder = tmp_path / f"sys/class/net/veth{number}"
+        folder.mkdir(parents=True)
+        for file, text in (("ifindex", 1000 + number), ("iflink", 2), ("type", 1), ("uevent", "")):
+            (folder / file).write_text(f"{text}\n")
+    dev = tmp_path / "proc/net/dev"
+    dev.write_text(dev.read_text() + "".join(f"veth{n}: 0\n" for n in range(100)))
+    counting = Counting(host.root)
+    assert len(ports.ports(counting)) < 100
+    assert counting.opened < 6 * 100

@@ -1,24 +1,17 @@
-"""The agent's parts alone: the door, the allow-list, guards, the line, the governor."""
+"""The agent's parts alone: the door, the allow-list, names, guards, the line, the governor."""
 
-import errno
-import itertools
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.kit import unpack
-from gpuwatch.agent import allow, pipes
+from gpuwatch.agent import allow, frame, pipes
 from gpuwatch.agent.govern import CALM, HOLD_S, LIMIT, RATES_HZ, Governor
-from gpuwatch.agent.guard import Guard, told
 from gpuwatch.agent.host import Host, options_of
-from gpuwatch.agent.metric import Absent, Reading
 
 SECRET = "hunter2-s3cr3t"
 
@@ -148,91 +141,14 @@ def test_any_environment_is_bounded(raw: bytes) -> None:
         assert len(value) <= 256
 
 
-# --- guard
-
-
-def source_that(acts: list[Any]) -> Any:
-    """Return a source's module whose reader does these things, one a reading."""
-
-    class Reader:
-        def __init__(self, host: Host) -> None:
-            self.host = host
-
-        def read(self) -> Any:
-            act = acts.pop(0)
-            if isinstance(act, BaseException):
-                raise act
-            return act
-
-    module = ModuleType("source")
-    vars(module).update(ROWS=(), Reader=Reader, acts=acts)
-    return module
-
-
-GOOD = Reading([("node", (), (1,))], {})
-
-
-@pytest.fixture
-def clock() -> list[float]:
-    return [1000.0]
-
-
-@pytest.fixture
-def guard(clock: list[float]) -> Guard:
-    return Guard("cpu", Host(), lambda: clock[0])
-
-
-def test_an_absent_source_is_asked_again_each_minute(guard: Guard, clock: list[float]) -> None:
-    guard._module = source_that([Absent("not here"), GOOD])
-    assert guard.read() == []
-    assert guard.missing == {"cpu": "not here"}
-    clock[0] += 59
-    assert guard.read() == []
-    clock[0] += 2
-    assert guard.read() == GOOD.rows
-    assert guard.missing == {}
-
-
-def test_a_failing_source_rests_longer_each_time(guard: Guard, clock: list[float]) -> None:
-    failures = [ValueError(SECRET)] * 9
-    guard._module = source_that([*failures, GOOD])
-    asked = []
-    for _ in range(1500):
-        left = len(guard._module.acts)
-        if guard.read():
-            break
-        if len(guard._module.acts) < left:
-            asked.append(clock[0])
-        clock[0] += 1
-    rests = [b - a for a, b in itertools.pairwise(asked)]
-    assert rests == [5, 10, 20, 40, 80, 160, 300, 300]
-
-
-def test_what_an_exception_quotes_stays_on_the_node(guard: Guard) -> None:
-    guard._module = source_that([ValueError(f"invalid literal: {SECRET}")])
-    guard.read()
-    reason = guard.missing["cpu"]
-    assert reason.startswith("failed: ValueError in ")
-    assert SECRET not in reason
-
-
-def test_what_the_kernel_says_of_a_file_is_told() -> None:
-    error = OSError(errno.EACCES, "x", "/proc/7/io")
-    assert told(error) == "failed: PermissionError: Permission denied: /proc/7/io"
-
-
-def test_reasons_are_bounded_and_one_line(guard: Guard) -> None:
-    guard._module = source_that([Reading([], {"cpu.x": "a\n" * 500})])
-    guard.read()
-    assert len(guard.missing["cpu.x"]) <= 200
-    assert "\n" not in guard.missing["cpu.x"]
-
-
-def test_a_slow_source_is_named(guard: Guard, clock: list[float]) -> None:
-    guard._module = source_that([GOOD])
-    guard._clock = iter([0.0, 0.0, 0.3]).__next__
-    assert guard.read() == GOOD.rows
-    assert guard.missing == {"cpu.time": "slow: over 250 ms a reading"}
+def test_names_last_while_nobody_new_comes() -> None:
+    """A node may have more than half as many entities as names are kept for."""
+    names = frame.Names(("nic",))
+    many: frame.Rows = {"nic": {(f"veth{n}",): [] for n in range(2500)}}
+    assert [names.settle(many) for _ in range(3)] == [True, False, False]
+    churn: frame.Rows = {"nic": {(f"new{n}",): [] for n in range(2500)}}
+    assert names.settle(churn)
+    assert len(names.message("")[3][0]) == 2500
 
 
 # --- pipes
@@ -387,11 +303,3 @@ def test_an_unknown_cost_changes_nothing() -> None:
     for second in range(100):
         governor.observe(second, None)
     assert governor.rate_hz == 5.0
-
-
-def test_a_guarded_source_reads_a_host(tmp_path: Path) -> None:
-    guard = Guard("memory", unpack("virtio", tmp_path))
-    guard.prepare()
-    assert guard.read()[0][:2] == ("node", ())
-    guard.sample()
-    guard.close()

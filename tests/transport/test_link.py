@@ -6,7 +6,9 @@ from gpuwatch.transport.link import Pipe
 class Fed(Pipe):
     """A pipe that a test feeds."""
 
-    flowing = True
+    def __init__(self) -> None:
+        super().__init__()
+        self.flow: list[bool] = []
 
     def write(self, data: bytes) -> None:
         raise BrokenPipeError
@@ -15,7 +17,7 @@ class Fed(Pipe):
         self.end()
 
     def _flow(self, *, on: bool) -> None:
-        self.flowing = on
+        self.flow.append(on)
 
 
 async def test_a_node_that_sends_without_end_holds_up_no_other() -> None:
@@ -31,7 +33,6 @@ async def test_a_node_that_sends_without_end_holds_up_no_other() -> None:
     task = asyncio.create_task(other())
     sent = bytes(range(256)) * 4096
     pipe.take(sent)
-    assert not pipe.flowing
     got = b""
     reads = 0
     while len(got) < len(sent):
@@ -39,7 +40,7 @@ async def test_a_node_that_sends_without_end_holds_up_no_other() -> None:
         reads += 1
     task.cancel()
     assert got == sent
-    assert pipe.flowing
+    assert pipe.flow == [False, True]
     assert turns >= reads >= 16
 
 

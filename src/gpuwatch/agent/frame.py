@@ -73,7 +73,9 @@ class Names(object):
     def settle(self, rows: Rows) -> bool:
         """Give every entity of these rows its place; tell whether that made a new generation."""
         for scope in self._scopes:
-            if len(self._places[scope]) + len(rows.get(scope, ())) > MAX_NAMES:
+            places = self._places[scope]
+            fresh = sum(labels not in places for labels in rows.get(scope, ()))
+            if fresh and len(places) + fresh > MAX_NAMES:
                 self._places[scope] = {}
             for labels in rows.get(scope, ()):
                 self.place(scope, labels)

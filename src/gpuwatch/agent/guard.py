@@ -94,23 +94,27 @@ class Guard(object):
 
     def _call(self, method: Optional[str]) -> Optional[Reading]:
         try:
+            return self._timed(method)
+        except Absent as error:
+            self._rest(str(error), ABSENT_S)
+        except Exception as error:
+            self._rest(told(error), self._rest_s)
+            self._rest_s = min(self._rest_s * 2, REST_S[1])
+        return None
+
+    def _timed(self, method: Optional[str]) -> Optional[Reading]:
+        """Make the call under the watchdog, which may still bite as it returns."""
+        try:
             self.since = self._clock()
             if self._reader is None:
                 self._reader = self._module.Reader(self._host)
             result: Optional[Reading] = getattr(self._reader, method)() if method else None
-        except Absent as error:
-            self.since = None
-            self._rest(str(error), ABSENT_S)
-        except Exception as error:
-            self.since = None
-            self._rest(told(error), self._rest_s)
-            self._rest_s = min(self._rest_s * 2, REST_S[1])
-        else:
-            self.since = None
             return result
-        return None
+        finally:
+            self.since = None
 
     def _rest(self, reason: str, seconds: float) -> None:
+        self.since = None
         self.missing = {self.name: _bounded(reason)}
         self._rest_until = self._clock() + seconds
 

@@ -108,23 +108,37 @@ def _repeats(host: Host, name: str, names: List[str], devices: Set[str]) -> bool
 
 def _uplinks(host: Host, names: List[str], chosen: Set[str]) -> Set[str]:
     """Return the interfaces without a device whose bytes no port of this namespace counts."""
-    routed = set(names).intersection(default_routes(host)) - chosen
-    linked = {name for name in names if name not in chosen and _leads_out(host, name, names)}
-    if chosen:
-        return routed & linked
-    return routed or linked
+    others = set(names) - chosen
+    routed = others.intersection(default_routes(host))
+    if routed and not chosen:
+        return routed
+    candidates = routed if chosen else others
+    if not candidates:
+        return set()
+    links = {name: _link(host, name) for name in names}
+    ends = set(links.values())
+    return {name for name in candidates if _leads_out(host, name, links[name], ends)}
 
 
-def _leads_out(host: Host, name: str, names: List[str]) -> bool:
-    """Tell whether the interface's other half (veth peer, macvlan parent) is elsewhere."""
-    own, link = _link(host, name)
+def _leads_out(
+    host: Host, name: str, ends: Tuple[bytes, bytes], all_ends: Set[Tuple[bytes, bytes]]
+) -> bool:
+    """Tell whether the interface's other half (veth peer, macvlan parent) is elsewhere.
+
+    Args:
+        host: whose.
+        name: of the interface.
+        ends: its own index, and that of what it is linked to.
+        all_ends: of all interfaces here.
+    """
+    own, link = ends
     if link in (b"", b"0", own) or _text(host, name, "type") not in (ETHERNET, INFINIBAND):
         return False
     if (after(_text(host, name, "uevent"), b"DEVTYPE=") or b"") not in LINKED:
         return False
     if any(entry.startswith("lower_") for entry in _listed(host, NET + name)):
         return False
-    return all(_link(host, other) != (link, own) for other in names)
+    return (link, own) not in all_ends
 
 
 def _link(host: Host, name: str) -> Tuple[bytes, bytes]:
