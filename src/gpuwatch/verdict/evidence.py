@@ -5,20 +5,25 @@ from typing import NamedTuple
 
 import msgspec
 
+from gpuwatch.agent.waits import STORAGE
 from gpuwatch.model.verdict import Candidate, Finding, Missing, State
-from gpuwatch.verdict.features import BLOCKED, Host, Role, Threads
+from gpuwatch.verdict.features import Host, Role, Threads
 from gpuwatch.verdict.gpu import Gpu
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = [
-    "Assessment", "Context", "Kind", "Peers", "Signal", "assessment", "gate", "input_lost", "number",
-    "percent", "ramp", "waiting", "waiting_cap",
+    "STARTING_CAP", "Assessment", "Context", "Kind", "Peers", "Signal", "asleep", "assessment", "gate", "input_lost", "number",
+    "percent", "ramp", "resting", "starting", "waiting", "waiting_cap",
 ]  # fmt: skip
 
 DOUBT_CAP = 0.5
 """Confidence at most where the GPU's shares are doubtful: no power limit, no memory utilisation."""
 UNDETERMINED_CAP = 0.6
 """Confidence at most where a GPU may exchange data or compute at a low power."""
+_RESTING = (0.1, 0.25)
+"""Share of loaders' time at rest: below they never keep up, beyond they do."""
+STARTING_CAP = 0.6
+"""Loaders that work for a GPU that never did may as well be starting up."""
 TABLE_CAP = 0.9
 """Confidence at most where a GPU's levels are from a table, not from its own good minutes."""
 
@@ -174,14 +179,39 @@ def input_lost(context: Context) -> float:
 
     Utilisation is an average over up to a second, so a GPU that is fed in dribbles reads busy at
     less power, as if it spun; then the main thread tells, when it was blocked in what data come
-    from and not in a collective.
+    from and not in a collective. In a pipe or futex it waits for loaders only if these do not
+    rest: a main thread sits in a futex as well while autograd's thread launches.
     """
     shares = context.gpu.shares
     waits = context.role("main").waits
-    blocked = waits.share(*BLOCKED) if waits else 0.0
+    blocked = 0.0
+    if waits:
+        queued = waits.share("pipe", "futex") * (1 - ramp(resting(context), *_RESTING))
+        blocked = waits.share(*STORAGE) + queued
     if context.gpu.util is None:
         return blocked
     return max(shares.starved, min(shares.starved + shares.spin, blocked))
+
+
+def resting(context: Context) -> float:
+    """Return the share in which loaders had nothing to do: their queues are full; 1 without any."""
+    loaders = context.role("loader").waits
+    return loaders.share("futex", "pipe", "sleep") if loaders else 1.0
+
+
+def asleep(context: Context) -> bool:
+    """Tell whether the GPU is seen to do nothing."""
+    util = context.gpu.util
+    return util is not None and util < context.thresholds.gpu_idle
+
+
+def starting(context: Context) -> bool:
+    """Tell whether a rank may be starting up: its GPU does nothing, and never was seen to.
+
+    What it reads, and what holds up its threads, is then no wait of a step: it imports, loads a
+    checkpoint, compiles, builds an index.
+    """
+    return asleep(context) and not context.gpu.worked
 
 
 def percent(

@@ -8,17 +8,14 @@ import math
 import msgspec
 
 from gpuwatch.agent.metric import Labels
-from gpuwatch.agent.waits import STORAGE
 from gpuwatch.model.view import Window
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = [
-    "BLOCKED", "Disk", "Host", "Loss", "Nic", "Role", "Threads", "Waits", "host", "loss", "threads",
+    "Disk", "Host", "Loss", "Nic", "Role", "Threads", "Waits", "host", "loss", "threads",
     "wilson",
 ]  # fmt: skip
 
-BLOCKED = (*STORAGE, "pipe", "futex")
-"""Waits of a main thread that waits for data: poll is undetermined, a socket may be an exchange."""
 ENOUGH_SAMPLES = 10
 """Thread samples below which no share is told: two seconds at 5 Hz."""
 ENOUGH_RETRANSMITS = 10
@@ -82,6 +79,7 @@ class Loss(msgspec.Struct, frozen=True):
     low: float
     hard: float
     reordered: float
+    segments_s: float
 
 
 class Nic(msgspec.Struct, frozen=True):
@@ -196,6 +194,7 @@ def loss(window: Window, thresholds: Thresholds) -> Loss | None:
         low=wilson(lost, sent) if lost >= ENOUGH_RETRANSMITS else 0.0,
         hard=min(1.0, hard / lost) if lost else 0.0,
         reordered=min(1.0, reordered / lost) if lost else 0.0,
+        segments_s=sent / window.seconds,
     )
 
 

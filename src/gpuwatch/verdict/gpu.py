@@ -19,7 +19,7 @@ from gpuwatch.model.view import Window
 from gpuwatch.verdict.levels import Learned, Levels, levels
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["Gpu", "full_power", "read", "unread"]
+__all__ = ["Gpu", "full_power", "read", "unread", "working"]
 
 FULL = 0.9
 """Utilisation from which on a window counts as full work."""
@@ -32,6 +32,7 @@ class Gpu(msgspec.Struct, frozen=True):
     """One GPU over one window; None is what could not be read.
 
     `doubt` says in words why `shares` are less sure than they look; empty when they are not.
+    `worked` tells whether its process was ever seen to use it.
     """
 
     shares: Shares
@@ -43,6 +44,7 @@ class Gpu(msgspec.Struct, frozen=True):
     throttled: float | None = None
     clock: float | None = None
     doubt: str = ""
+    worked: bool = False
 
 
 def unread(reason: str) -> Gpu:
@@ -89,7 +91,13 @@ def read(
         throttled,
         _clock(window, labels),
         doubt,
+        worked=learned is not None and learned.worked,
     )
+
+
+def working(window: Window, labels: Labels, thresholds: Thresholds) -> bool:
+    """Tell whether a GPU is at work: more than the blips of a start-up."""
+    return (_share(window.rate("gpu", labels, "util_pct")) or 0.0) >= thresholds.lost
 
 
 def full_power(window: Window, labels: Labels, thresholds: Thresholds) -> float | None:

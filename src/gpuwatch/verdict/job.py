@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Candidate, Culprit, Finding
-from gpuwatch.verdict.evidence import Assessment, Kind, ramp
+from gpuwatch.verdict.evidence import Assessment, Kind, percent, ramp
 from gpuwatch.verdict.hysteresis import Claim
 from gpuwatch.verdict.node import combine, least_waiting, precedence
-from gpuwatch.verdict.rank import Opinion, name_of
+from gpuwatch.verdict.rank import Opinion, mean, name_of
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["Charge", "Unseen", "charges"]
@@ -27,13 +27,19 @@ _SENDER_CAP = 0.8
 """The sender counts what is lost: it may be lost on the way into the one that it sends to."""
 _MINOR = 0.25
 """Loss below this share of the worst node's comes with it: spurious retransmits on late answers."""
+_PART_CAP = 0.5
+"""What a part of the nodes does and nobody waits for need not hold up the job."""
 _LOCAL = ("STORAGE", "CPU", "GPU")
 
 
 class Unseen(msgspec.Struct, frozen=True):
-    """Nodes of the job without fresh samples, and how many of its ranks are on no node seen."""
+    """Nodes of the job without fresh samples, and how many of its ranks are on no node seen.
+
+    `empty` are nodes that are seen and have nothing of the job.
+    """
 
     nodes: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
     ranks: int = 0
     share: float = 0.0
 
@@ -65,7 +71,7 @@ def charges(
     """
     found = [*_least(nodes, ranks, t), *_network(nodes, t), *_alike(nodes, t)]
     found = [_discounted(charge, unseen) for charge in found if charge.found.confidence > 0]
-    found += _puzzles(nodes, unseen, t)
+    found += _puzzles(nodes, ranks, unseen, t)
     found.sort(key=lambda c: precedence(c.found))
     return (*found, _unknown(nodes))
 
@@ -218,9 +224,12 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
             continue
         kind = Kind(found.state, found.cause)
         having = [n for n in nodes if _confidence(n, kind) >= t.score]
-        if found.state in ("COMPUTE", "IDLE") or len(nodes) == 1:
-            blamed = () if found.state in ("COMPUTE", "IDLE") else _culprits(nodes[0])
-            made.append(Charge(found, blamed))
+        if found.state == "COMPUTE":
+            spun = sum((n.wait or 0.0) >= t.lost for n in nodes)
+            if spun <= t.culprit_share * len(nodes) or spun == len(nodes):
+                made.append(Charge(_computes(found, nodes, t)))
+        elif found.state == "IDLE" or len(nodes) == 1:
+            made.append(Charge(found, () if found.state == "IDLE" else _culprits(nodes[0])))
         elif having and len(having) == len(nodes):
             everyone = Culprit("job", "all nodes", tuple(n.node for n in nodes))
             made.append(Charge(found, (everyone,)))
@@ -231,8 +240,22 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
                 part = msgspec.structs.replace(found, score=score)
                 made.append(Charge(part, tuple(c for n in having for c in _culprits(n)), waiting))
             else:
-                made.append(Charge(found, tuple(c for n in having for c in _culprits(n))))
+                part = msgspec.structs.replace(found, score=min(_PART_CAP, found.score))
+                made.append(Charge(part, tuple(c for n in having for c in _culprits(n))))
     return made
+
+
+def _computes(found: Assessment, nodes: Sequence[Opinion], t: Thresholds) -> Assessment:
+    """Say how much the whole job computes, not the node that does most."""
+    shares = mean([node.shares for node in nodes])
+    if shares is None or len(nodes) == 1:
+        return found
+    whole = percent("gpu.compute", shares.compute, t.compute, "GPUs compute")
+    return msgspec.structs.replace(
+        found,
+        support=(whole, *found.support[1:]) if whole else found.support,
+        text=f"computes {shares.compute * 100:.0f} % of the time",
+    )
 
 
 def _confidence(node: Opinion, kind: Kind) -> float:
@@ -255,25 +278,42 @@ def _discounted(charge: Charge, unseen: Unseen) -> Charge:
     return msgspec.structs.replace(charge, found=found)
 
 
-def _puzzles(nodes: Sequence[Opinion], unseen: Unseen, t: Thresholds) -> list[Charge]:
+def _puzzles(
+    nodes: Sequence[Opinion], ranks: Sequence[Opinion], unseen: Unseen, t: Thresholds
+) -> list[Charge]:
     """Say who may be to blame where nobody can say for what: no more than worth a look."""
     waiting = tuple(n.node for n in nodes if (n.wait or 0.0) >= t.lost)
     if not waiting:
         return []
-    if unseen.nodes:
-        hidden = tuple(Culprit("unknown", name, (name,)) for name in unseen.nodes)
-        text = f"waits, and {_list(unseen.nodes)} cannot be seen: the cause may be there"
-        return [Charge(_nothing(nodes, text, t.score), hidden, waiting)]
+    dead = tuple(n.node for n in nodes if n.wait is None and _dead(n))
+    for names, why in (
+        (unseen.nodes, "cannot be seen: the cause may be there"),
+        (dead, "has a GPU that does not answer: the cause may be there"),
+        (unseen.empty if len(waiting) == len(nodes) else (), "has none of its processes any more"),
+    ):
+        if names:
+            hidden = tuple(Culprit("unknown", name, (name,)) for name in names)
+            text = f"waits, and {_list(names)} {why}"
+            return [Charge(_nothing(nodes, text, t.score), hidden, waiting)]
     low = [nodes[i] for i in least_waiting([n.wait for n in nodes], t.wait_spread)]
     if low and len(low) <= max(1.0, t.culprit_share * len(nodes)):
         culprits = tuple(c for n in low for c in _culprits(n))
         text = f"waits for {_list([c.id for c in culprits])}, and why cannot be told"
         return [Charge(_nothing(low, text, t.score), culprits, waiting)]
+    nobody = (Culprit("unknown", "unknown"),)
     if len(waiting) == len(nodes) > 1:
         text = "waits in a collective on all nodes alike, and no fault is seen on any"
-        nobody = (Culprit("unknown", "unknown"),)
         return [Charge(_nothing(nodes, text, t.score), nobody, waiting)]
+    inside = tuple(name_of(r.node, r.rank) for r in ranks if r.rank and (r.wait or 0.0) >= t.lost)
+    if len(nodes) == 1 < len(inside) == len(ranks):
+        text = "waits in a collective on all ranks alike, and no fault is seen on any"
+        return [Charge(_nothing(nodes, text, t.score), nobody, inside)]
     return []
+
+
+def _dead(node: Opinion) -> bool:
+    """Tell whether the driver lists a GPU that answers nothing."""
+    return any(m.signal.startswith("nvml.gpu") and m.signal[8:].isdecimal() for m in node.missing)
 
 
 def _unknown(nodes: Sequence[Opinion]) -> Charge:
@@ -281,6 +321,9 @@ def _unknown(nodes: Sequence[Opinion]) -> Charge:
     if not nodes:
         text = "cannot be judged yet: no node has some seconds of fresh samples of it"
         return Charge(_nothing(nodes, text, 0.0))
+    texts = {node.ranking[-1].text for node in nodes}
+    if len(texts) == 1 and all(node.ranking[0].state == "UNKNOWN" for node in nodes):
+        return Charge(_nothing(nodes, texts.pop(), 0.0))
     if len(nodes) == 1:
         return Charge(_nothing(nodes, nodes[0].ranking[-1].text, 0.0))
     text = "shows no clear cause: its nodes do different things, none of which stands out"

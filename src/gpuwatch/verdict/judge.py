@@ -99,7 +99,7 @@ class Judge:
         found = charges(
             [j.node for j in part],
             [r for j in part for r in j.ranks if r.group == j.node.group],
-            self._unseen(view, survey, len(part)),
+            self._unseen(view, survey, [j.node.node for j in part]),
             t,
         )
         scores: dict[Claim, float] = {}
@@ -150,12 +150,15 @@ class Judge:
         track = self._tracks[key] = reset(self._tracks.get(key), view.now_us)
         return statement.unseen(node.name, track, why, since)
 
-    def _unseen(self, view: View, survey: Survey, part: int) -> Unseen:
+    def _unseen(self, view: View, survey: Survey, part: Sequence[str]) -> Unseen:
         hidden = tuple(n.name for n in view.nodes if n.name not in self._judged)
         ranks = survey.peers.ranks.get(survey.main, 0) - survey.seen.get(survey.main, 0)
-        by_nodes = len(hidden) / (part + len(hidden)) if part else 0.0
+        by_nodes = len(hidden) / (len(part) + len(hidden)) if part else 0.0
         total = survey.peers.ranks.get(survey.main, 0)
-        return Unseen(hidden, ranks, max(by_nodes, ranks / total if total else 0.0))
+        empty = tuple(
+            name for name, j in self._judged.items() if name not in part and j.node.group is None
+        )
+        return Unseen(hidden, empty, ranks, max(by_nodes, ranks / total if total else 0.0))
 
     def _recurring(self, view: View) -> tuple[Recurring, ...]:
         t, found = self.thresholds, []

@@ -63,13 +63,14 @@ class Learned(msgspec.Struct, frozen=True, array_like=True):
 
     `process` is its pid, None where ranks are not seen: another process starts anew. `compute_w`
     is 0 until it did full work for long enough. `since_us` is when the process was first seen,
-    `seen_us` when it was last looked at.
+    `seen_us` when it was last looked at, `worked` whether its GPU was ever seen at work.
     """
 
     process: int | None
     compute_w: float = 0.0
     since_us: int = 0
     seen_us: int = 0
+    worked: bool = False
 
 
 class Levels(msgspec.Struct, frozen=True):
@@ -111,6 +112,8 @@ def learn(
     now_us: int,
     window_us: int,
     power_w: float | None,
+    *,
+    working: bool,
 ) -> Learned:
     """Carry on what is known of a process by its power over a slow window.
 
@@ -123,9 +126,16 @@ def learn(
         now_us: viewer's monotonic clock.
         window_us: how long the process must have been there for a window to be its own.
         power_w: mean over a slow window of full work; None when it was none.
+        working: whether the GPU is at work now.
     """
     if learned is None or learned.process != process:
         learned = Learned(process, since_us=now_us)
     if power_w is None or now_us - learned.since_us < window_us:
         power_w = 0.0
-    return Learned(process, max(learned.compute_w, power_w), learned.since_us, now_us)
+    return Learned(
+        process,
+        max(learned.compute_w, power_w),
+        learned.since_us,
+        now_us,
+        worked=learned.worked or working,
+    )

@@ -6,7 +6,7 @@ import msgspec
 
 from gpuwatch.model.verdict import Missing, Shares
 from gpuwatch.verdict.causes import CAUSES
-from gpuwatch.verdict.evidence import Assessment, Context, percent, reason
+from gpuwatch.verdict.evidence import Assessment, Context, asleep, percent, reason
 
 __all__ = ["Opinion", "judge", "mean", "name_of", "unknown"]
 
@@ -123,19 +123,14 @@ def _why(context: Context) -> str:
         return context.gpu.doubt
     loaders = context.role("loader").waits
     if context.gpu.shares.starved >= context.thresholds.lost and loaders:
-        asleep = loaders.share("poll")
-        if asleep >= context.thresholds.storage_wait:
+        polls = loaders.share("poll")
+        if polls >= context.thresholds.storage_wait:
             return (
-                f"its GPU is starved and its loaders sleep in poll {asleep * 100:.0f} % of the time, which"
+                f"its GPU is starved and its loaders sleep in poll {polls * 100:.0f} % of the time, which"
                 " may be an object store or full queues"
             )
-    if context.rank is not None and _asleep(context):
+    if context.rank is not None and asleep(context):
         return "its GPU does nothing, as while starting up, compiling or evaluating"
     if context.rank is None and context.held:
         return "its GPU is in use and none of the job's ranks was found"
     return "nothing is over its threshold for long enough"
-
-
-def _asleep(context: Context) -> bool:
-    util = context.gpu.util
-    return util is not None and util < context.thresholds.gpu_idle

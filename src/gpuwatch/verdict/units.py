@@ -104,17 +104,24 @@ def _gpu(
     *,
     partner: bool,
 ) -> gpu.Gpu:
-    if unit.gpu is None:
-        lost = absent.get(f"nvml.gpu{unit.rank.gpu}") if unit.rank else None
-        why = lost or absent.get("nvml", "which GPU the rank uses could not be told")
-        return gpu.unread(why)
+    index = unit.gpu[0] if unit.gpu else unit.rank.gpu if unit.rank else None
+    lost = absent.get(f"nvml.gpu{index}")
+    if unit.gpu is None or lost:
+        return gpu.unread(lost or absent.get("nvml", "which GPU the rank uses could not be told"))
     key = f"{look.node.name} {unit.gpu[1]}"
     enough_s = _ENOUGH * look.thresholds.learn_after
     full_w = None
     if look.slow.seconds >= enough_s:
         full_w = gpu.full_power(look.slow, unit.gpu, look.thresholds)
     process = unit.rank.pid if unit.rank else None
-    known = learn(learned.get(key), process, look.now_us, round(enough_s * 1e6), full_w)
+    known = learn(
+        learned.get(key),
+        process,
+        look.now_us,
+        round(enough_s * 1e6),
+        full_w,
+        working=gpu.working(look.fast, unit.gpu, look.thresholds),
+    )
     learned[key] = known
     return gpu.read(
         look.fast,

@@ -16,8 +16,13 @@ from gpuwatch.verdict.evidence import (
     waiting,
     waiting_cap,
 )
+from gpuwatch.verdict.features import Nic
 
 NAME = Kind("NETWORK", "bandwidth")
+
+
+_BESIDE_CAP = 0.6
+"""A full port beside one that is several times as fast may carry others' traffic."""
 
 
 def full(context: Context) -> float:
@@ -45,8 +50,13 @@ def assess(context: Context) -> Assessment:
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
-        cap=waiting_cap(context),
+        cap=min(waiting_cap(context), _BESIDE_CAP if _beside(context, nic) else 1.0),
     )
+
+
+def _beside(context: Context, nic: Nic) -> bool:
+    speeds = [other.speed_mbps or 0.0 for other in context.host.nics]
+    return max(speeds) >= 2 * (nic.speed_mbps or 0.0)
 
 
 __all__ = ["NAME", "assess", "full"]

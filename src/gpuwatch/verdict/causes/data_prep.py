@@ -2,6 +2,7 @@
 
 from gpuwatch.verdict.causes.read import blocked
 from gpuwatch.verdict.evidence import (
+    STARTING_CAP,
     Assessment,
     Context,
     Kind,
@@ -14,8 +15,6 @@ from gpuwatch.verdict.evidence import (
 )
 
 NAME = Kind("CPU", "data-prep")
-_ASLEEP_CAP = 0.6
-"""Loaders that work for a GPU that never did may as well be starting up."""
 
 
 def busy(context: Context) -> float | None:
@@ -81,7 +80,7 @@ def assess(context: Context) -> Assessment:
             Signal("threads.delay_ns", delay is not None, 0.1),
             Signal("cpu", host.busy is not None, 0.05),
         ),
-        cap=1.0 if (context.gpu.util or 0.0) >= t.gpu_idle else _ASLEEP_CAP,
+        cap=1.0 if (context.gpu.util or 0.0) >= t.gpu_idle else STARTING_CAP,
     )
 
 

@@ -12,6 +12,7 @@ from gpuwatch.verdict.evidence import (
     Signal,
     assessment,
     gate,
+    number,
     percent,
     ramp,
     waiting,
@@ -19,6 +20,9 @@ from gpuwatch.verdict.evidence import (
 )
 
 NAME = Kind("NETWORK", "loss")
+_TRICKLE = 1000.0
+_TRICKLE_CAP = 0.5
+"""So few segments a second, 1.5 MB in usual frames, may be sessions and mounts beside RDMA."""
 _REORDERED = (0.5, 0.9)
 """Share of retransmits that the peer had already: from here on it is reordering, not loss."""
 
@@ -51,10 +55,11 @@ def assess(context: Context) -> Assessment:
             rate,
             percent("wait", wait, t.lost, "GPU waits for others"),
             percent("tcp_fast_retrans", loss.hard, None, "of these by timeout or fast retransmit"),
+            number("tcp_out_segs", loss.segments_s, "/s", _TRICKLE, "TCP segments"),
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
-        cap=waiting_cap(context),
+        cap=min(waiting_cap(context), _TRICKLE_CAP if loss.segments_s < _TRICKLE else 1.0),
     )
 
 

@@ -8,6 +8,7 @@ from gpuwatch.verdict.evidence import (
     Signal,
     assessment,
     gate,
+    input_lost,
     number,
     percent,
     ramp,
@@ -25,7 +26,8 @@ def assess(context: Context) -> Assessment:
     if gate(spin, t) == 0:
         return Assessment(*NAME, 0.0)
     network = max(loss.lossy(context), bandwidth.full(context), link.fault(context))
-    own = max(read.severity(context), checkpoint.severity(context), system.late(context))
+    blocked = max(read.severity(context), checkpoint.severity(context))
+    own = max(blocked * gate(input_lost(context), t), system.late(context))
     nic = host.nic
     return assessment(
         context,

@@ -14,6 +14,7 @@ from gpuwatch.verdict.evidence import (
     gate,
     percent,
     ramp,
+    starting,
 )
 
 NAME = Kind("CPU", "quota")
@@ -25,7 +26,7 @@ def assess(context: Context) -> Assessment:
     t, host, waited = context.thresholds, context.host, delay(context)
     opened = gate(lost(context), t)
     short = ramp(waited, t.run_delay / 2, 1.5 * t.run_delay)
-    if opened == 0 or short == 0 or host.busy is None:
+    if opened == 0 or short == 0 or host.busy is None or starting(context):
         return Assessment(*NAME, 0.0)
     idle = 1 - ramp(host.busy, 0.6 * t.host_busy, t.host_busy)
     stolen = ramp(host.steal, t.steal / 2, t.steal)

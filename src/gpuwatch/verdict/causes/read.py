@@ -5,6 +5,7 @@ CPUs have other work, and counts neither NFS nor FUSE.
 """
 
 from gpuwatch.verdict.evidence import (
+    STARTING_CAP,
     Assessment,
     Context,
     Kind,
@@ -15,6 +16,8 @@ from gpuwatch.verdict.evidence import (
     number,
     percent,
     ramp,
+    resting,
+    starting,
 )
 from gpuwatch.verdict.features import Role
 
@@ -61,14 +64,18 @@ def assess(context: Context) -> Assessment:
     if not any(_told(context.role(name)) for name in ("loader", "main")):
         return _blind(context, opened)
     share, role, family = blocked(context)
-    if share == 0:
+    begins = starting(context)
+    if share == 0 or (begins and role == "main"):
         return Assessment(*NAME, 0.0)
     waits, disk = context.role(role).waits, context.host.disk
     running = waits.share("run", "ready") if waits else 0.0
+    rest = resting(context) if role == "loader" else 0.0
     return assessment(
         context,
         NAME,
-        opened * (0.9 * severity(context) + 0.1 * _slow(context)) - 0.5 * ramp(running, 0.3, 0.8),
+        opened * (0.9 * severity(context) + 0.1 * _slow(context))
+        - 0.5 * ramp(running, 0.3, 0.8)
+        - 0.5 * ramp(rest, 0.2, 0.5),
         text=f"waits for reads from storage: {_plural(role)} blocked in {family} {share * 100:.0f} %"
         " while its GPU was starved",
         support=(
@@ -80,12 +87,14 @@ def assess(context: Context) -> Assessment:
         ),
         against=(
             percent(f"thread_wait.{role}.run", running, None, f"{role} on a CPU or ready"),
+            percent(f"thread_wait.{role}.rest", rest, None, f"{role} with nothing to do"),
             percent("disk.busy", disk.busy if disk else None, None, "busiest disk in use"),
         ),
         signals=(
             Signal("threads.io", context.role(role).read_mb_s is not None, 0.05),
             Signal("disk", disk is not None and disk.busy is not None, 0.05),
         ),
+        cap=STARTING_CAP if begins else 1.0,
     )
 
 

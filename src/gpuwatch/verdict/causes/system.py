@@ -13,6 +13,7 @@ from gpuwatch.verdict.evidence import (
     gate,
     percent,
     ramp,
+    starting,
 )
 
 NAME = Kind("CPU", "system")
@@ -42,7 +43,7 @@ def assess(context: Context) -> Assessment:
     t, host, waited = context.thresholds, context.host, delay(context)
     opened = gate(lost(context), t)
     short = ramp(waited, t.run_delay / 2, 1.5 * t.run_delay)
-    if opened == 0 or short == 0:
+    if opened == 0 or short == 0 or starting(context):
         return Assessment(*NAME, 0.0)
     crowded = max(
         ramp(host.busy, 0.7 * t.host_busy, t.host_busy), ramp(host.steal, t.steal / 2, t.steal)
