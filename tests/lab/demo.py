@@ -9,21 +9,18 @@ sent again.
 """
 
 import argparse
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import zlib
-from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from lab import job
 from lab.namespaces import cluster
-from lab.node import HOME, PYTHON, Node, Process, inside, run
-from nvml import sim
+from lab.node import Node, inside, run
 
 LAB = "gwdemo"
 NAMES = ("gpu01", "gpu02")
@@ -32,29 +29,6 @@ HEALTHY_S = 30
 SECONDS = 110
 LINK = ("rate", "1gbit", "burst", "128kb", "limit", "8mb")
 FAULT = ("rate", "60mbit", "burst", "20kb", "limit", "200kb")
-TRAINER = Path(__file__).with_name("trainer.py")
-JOB = """\
-job: demo-ring-2
-nodes:
-{nodes}
-ssh: {{user: root, identity: {folder}/identity, known_hosts: {folder}/known_hosts}}
-match: trainer.py
-network: {{line_rate: {{eth0: 1Gbit}}}}
-env: {{LD_LIBRARY_PATH: {home}/lib, GPUWATCH_SIM_STATE: {home}/gpu.state}}
-"""
-
-
-def furnish(node: Node, library: Path) -> None:
-    """Give a node its data set, its GPU library and its copy of the trainer."""
-    data = node.home / "data"
-    data.mkdir()
-    chosen = random.Random(node.name)
-    for number in range(256):
-        (data / f"{number:04}.z").write_bytes(zlib.compress(chosen.randbytes(1 << 16), 1))
-    shutil.copytree(library, node.home / "lib")
-    shutil.copy(TRAINER, node.home)
-    (node.home / "nvml").mkdir()
-    shutil.copy(sim.__file__, node.home / "nvml")
 
 
 def shape(node: Node, tbf: tuple[str, ...]) -> None:
@@ -62,49 +36,19 @@ def shape(node: Node, tbf: tuple[str, ...]) -> None:
     run("tc", "-n", LAB, "qdisc", "replace", "dev", node.port, "root", "tbf", *tbf)
 
 
-def train(nodes: Sequence[Node]) -> list[Process]:
-    """Start one rank on each node."""
-    peers = ",".join(node.address for node in nodes)
-    ranks = []
-    for rank, node in enumerate(nodes):
-        env = {
-            "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(len(nodes)),
-            "MASTER_ADDR": nodes[0].address, "MASTER_PORT": "29500", "CUDA_VISIBLE_DEVICES": "0",
-        }  # fmt: skip
-        words = [PYTHON, f"{HOME}/trainer.py", "--peers", peers, "--data", f"{HOME}/data",
-                 "--state", f"{HOME}/gpu.state"]  # fmt: skip
-        ranks.append(node.start(words, env))
-    return ranks
-
-
-def first_steps(nodes: Sequence[Node]) -> None:
-    """Wait until every rank has made a few steps."""
-    deadline = time.monotonic() + 60
-    while not all(b"step 5 " in (node.home / "job.log").read_bytes() for node in nodes):
-        if time.monotonic() > deadline:
-            logs = b"".join((node.home / "job.log").read_bytes() for node in nodes)
-            sys.exit(f"the job did not start: {logs.decode(errors='replace')}")
-        time.sleep(0.2)
-
-
 def make(out: Path) -> None:
     """Bring the cluster up, train, record, break the link, and keep the recording."""
     with tempfile.TemporaryDirectory() as name, cluster(LAB, NAMES, Path(name)) as nodes:
         folder = Path(name)
-        library = folder / "lib"
-        library.mkdir()
-        sim.build(library)
+        job.equip(nodes, folder)
         for node in nodes:
-            furnish(node, library)
             shape(node, LINK)
-        listing = "\n".join(f"  - {{name: {n.name}, host: {n.address}}}" for n in nodes)
-        job = folder / "job.yaml"
-        job.write_text(JOB.format(nodes=listing, folder=folder, home=HOME))
-        ranks = train(nodes)
+        file = job.job_file(nodes, folder, "demo-ring-2")
+        launchers = job.train(nodes)
         try:
-            first_steps(nodes)
+            job.await_steps(nodes, 5)
             recorder = subprocess.Popen(
-                inside(LAB, sys.executable, "-m", "gpuwatch", "record", str(job), "--out",
+                inside(LAB, sys.executable, "-m", "gpuwatch", "record", str(file), "--out",
                        str(folder / "recording"), "--for", f"{SECONDS}s"),
             )  # fmt: skip
             time.sleep(HEALTHY_S)
@@ -112,8 +56,7 @@ def make(out: Path) -> None:
             if recorder.wait() != 0:
                 sys.exit("gpuwatch record failed")
         finally:
-            for rank in ranks:
-                rank.kill()
+            job.stop(launchers)
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(folder / "recording", out, ignore=shutil.ignore_patterns(".lock"))
 

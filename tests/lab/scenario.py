@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from lab.namespaces import Node
+from lab.node import Node
 
 HEALTHY = ("COMPUTE",)
 

@@ -1,137 +1,191 @@
 """One rank of a small data-parallel job: real files, real decoding, a real ring over TCP.
 
-Its GPU is the simulated NVML (tests/nvml): a state file tells what the GPU is doing: idle while it
-waits for data, compute, spin while it waits for a peer in the collective, copy while bytes move.
-Needs the standard library and nvml/sim.py beside it. Started with RANK, LOCAL_RANK, WORLD_SIZE and
-MASTER_PORT set, as torchrun sets them; prints a line a step.
-
-    trainer.py --peers 10.77.0.1,10.77.0.2 --data DIR --state FILE [--compute 0.4] [--bytes 8e6]
+Only its GPU is not real: the rank tells `launch` what it would do, idle while it waits for data,
+compute, spin while it waits for peers in the collective, copy while bytes move. It prints a line
+a step, as jobs do, and writes what it truly does to `truth.RANK.jsonl` with both clocks.
 """
 
 import argparse
-import ctypes
 import itertools
+import json
 import multiprocessing as mp
 import os
-import random
-import signal
-import socket
-import sys
 import threading
 import time
-import zlib
-from collections.abc import Callable
 from multiprocessing.queues import Queue
 from pathlib import Path
 
-from nvml.sim import Sim
+from lab import control
+from lab.control import Control
+from lab.loader import die_with_parent, load, name_thread
+from lab.ring import Ring
 
-PR_SET_NAME = 15
-CHUNK = 1 << 18
-"""Bytes of one send or receive."""
-BATCH = 16
-"""Files of one batch."""
-
-
-def name_thread(name: str) -> None:
-    """Name this thread as PyTorch names its own, for ps and for gpuwatch."""
-    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
-
-
-def load(paths: list[Path], batches: "Queue[int]", seed: int) -> None:
-    """Read and decode random files for ever, a batch at a time, as a loader process does."""
-    name_thread("pt_data_worker")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    chosen = random.Random(seed)
-    while True:
-        size = 0
-        for path in chosen.choices(paths, k=BATCH):
-            with path.open("rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                size += len(zlib.decompress(file.read()))
-        batches.put(size)
+SLICES = 4
+"""Pieces of a step's computation, each launched by the main thread when the last is done."""
+LAUNCH_S = 0.01
+"""CPU time of one launch."""
+BLOCK = b"\0" * (4 << 20)
+"""Written and synced at a time by a checkpoint, over and over in a file of some blocks."""
+BLOCKS = 16
 
 
-class Ring:
-    """A ring all-reduce of real bytes: to the next rank, from the one before."""
+class Gpu:
+    """This rank's GPU: it does what it was last told, for as long as it was told."""
 
-    def __init__(self, rank: int, peers: list[str], port: int) -> None:
-        listener = socket.create_server(("", port + rank))
-        self._sent = b"\0" * CHUNK
-        with listener:
-            self._next = _connect(peers[(rank + 1) % len(peers)], port + (rank + 1) % len(peers))
-            self._before, _ = listener.accept()
-        self._rounds = 2 * (len(peers) - 1)
-        self._parts = len(peers)
+    def __init__(self, number: int, pipe: int) -> None:
+        self._number = number
+        self._pipe = pipe
 
-    def reduce(self, size: int, first_bytes: Callable[[], None]) -> None:
-        """Move what a ring all-reduce of `size` bytes moves; tell when the peer's bytes begin."""
-        part = size // self._parts
-        for turn in range(self._rounds):
-            sender = threading.Thread(target=self._send, args=(part,))
-            sender.start()
-            self._receive(part, first_bytes if turn == 0 else None)
-            sender.join()
-
-    def _send(self, size: int) -> None:
-        while size > 0:
-            size -= self._next.send(self._sent[: min(CHUNK, size)])
-
-    def _receive(self, size: int, first_bytes: Callable[[], None] | None) -> None:
-        while size > 0:
-            got = len(self._before.recv(min(CHUNK, size)))
-            if not got:
-                sys.exit("the rank before is gone")
-            if first_bytes is not None:
-                first_bytes()
-                first_bytes = None
-            size -= got
+    def phase(self, kind: str, seconds: float = 0.0) -> None:
+        """Begin a phase; after `seconds`, when given, nothing is left to do."""
+        line = f"{self._number} {kind} {time.monotonic():.6f} {seconds:.6f}\n"
+        os.write(self._pipe, line.encode())
 
 
-def _connect(host: str, port: int) -> socket.socket:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            return socket.create_connection((host, port), timeout=None)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+class Truth:
+    """What a rank is truly doing, a line of JSON each time that changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", buffering=1)
+
+    def phase(self, name: str, step: int) -> None:
+        """Note the beginning of a phase."""
+        clocks = {"mono": time.monotonic(), "wall": time.time()}
+        self._file.write(json.dumps({"phase": name, "step": step, **clocks}) + "\n")
 
 
-def train(args: argparse.Namespace) -> None:
-    """Run steps until killed."""
-    rank = int(os.environ["RANK"])
-    gpu = Sim(Path(args.state))
-    gpu.fix(0, name="NVIDIA H100 80GB HBM3")
-    gpu.process(0, os.getpid(), 60_000_000_000)
-    batches: Queue[int] = mp.Queue(maxsize=4)
-    paths = sorted(Path(args.data).iterdir())
-    for worker in range(args.loaders):
-        mp.Process(target=load, args=(paths, batches, rank * 100 + worker), daemon=True).start()
-    name_thread("pt_main_thread")
-    ring = Ring(rank, args.peers.split(","), int(os.environ["MASTER_PORT"]))
-    for step in itertools.count():
-        began = time.monotonic()
-        gpu.phase(0, "idle")
-        batches.get()
-        gpu.phase(0, "compute")
-        time.sleep(args.compute)
-        gpu.phase(0, "spin")
-        ring.reduce(int(args.bytes), lambda: gpu.phase(0, "copy"))
-        print(f"step {step} {time.monotonic() - began:.3f} s", flush=True)
+class Rank:
+    """A rank in training."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._rank = int(os.environ["RANK"])
+        self._local = int(os.environ["LOCAL_RANK"])
+        self._args = args
+        self._gpu = Gpu(self._local, int(os.environ["LAB_GPU_PIPE"]))
+        self._truth = Truth(args.home / f"truth.{self._rank}.jsonl")
+        self._batches: Queue[int] = mp.Queue(maxsize=4)
+        for _ in range(args.loaders):
+            given = (args.data, args.files, self._local, self._batches)
+            mp.Process(target=load, args=given, daemon=True).start()
+        name_thread("pt_main_thread")
+        self._ring = Ring(self._rank, args.peers.split(","), int(os.environ["MASTER_PORT"]))
+        self._saved = time.monotonic()
+        self._writer: mp.Process | None = None
+
+    def train(self) -> None:
+        """Run steps until killed or told to end."""
+        self._truth.phase("startup", 0)
+        _burn(control.read(self._local).startup_s)
+        for step in itertools.count():
+            began = time.monotonic()
+            told = control.read(self._local)
+            if told.end:
+                return
+            self._hang(told, step)
+            for _ in range(told.accumulate):
+                self._batch(told, step, "compute")
+            self._truth.phase("exchange", step)
+            self._gpu.phase("spin")
+            self._ring.reduce(int(self._args.bytes), lambda: self._gpu.phase("copy"))
+            self._gpu.phase("idle")
+            if told.evaluate_every and step % told.evaluate_every == told.evaluate_every - 1:
+                for _ in range(told.evaluate_batches):
+                    self._batch(told, step, "evaluate")
+            self._checkpoint(told, step)
+            if told.gap_s:
+                self._truth.phase("gap", step)
+                time.sleep(told.gap_s)
+            print(f"step {step} {time.monotonic() - began:.3f} s", flush=True)
+
+    def _batch(self, told: Control, step: int, phase: str) -> None:
+        """Wait for data, then compute on them, piece by piece."""
+        self._truth.phase("load", step)
+        self._batches.get()
+        if told.main_busy_s:
+            self._truth.phase("main", step)
+            _burn(told.main_busy_s)
+        self._truth.phase(phase, step)
+        seconds = self._args.compute * told.compute / SLICES
+        for _ in range(SLICES):
+            _burn(LAUNCH_S)
+            self._gpu.phase(told.gpu, seconds)
+            done = time.monotonic() + seconds
+            if told.offload_bytes:
+                self._offload(told.offload_bytes // SLICES)
+            if told.spin_main:
+                while time.monotonic() < done:
+                    pass
+            time.sleep(max(0.0, done - time.monotonic()))
+
+    def _hang(self, told: Control, step: int) -> None:
+        """Wait for a lock that nobody lets go, until told otherwise."""
+        if told.hang:
+            self._truth.phase("hang", step)
+        while told.hang:
+            threading.Event().wait(5)
+            told = control.read(self._local)
+
+    def _checkpoint(self, told: Control, step: int) -> None:
+        """Write a checkpoint when one is due; the first rank does, for all."""
+        if self._rank or not told.checkpoint_every_s:
+            return
+        if time.monotonic() - self._saved < told.checkpoint_every_s:
+            return
+        path = self._args.scratch / "checkpoint"
+        if not told.checkpoint_apart:
+            self._truth.phase("checkpoint", step)
+            _save(path, told.checkpoint_s)
+        elif self._writer is None or not self._writer.is_alive():
+            given = (path, told.checkpoint_s)
+            self._writer = mp.Process(target=_save_apart, args=given, daemon=True)
+            self._writer.start()
+        self._saved = time.monotonic()
+
+    def _offload(self, size: int) -> None:
+        """Put a part of the optimizer's state away and fetch it back."""
+        path = self._args.scratch / f"offload.{self._rank}"
+        with path.open("w+b") as file:
+            file.write(bytes(size))
+            file.seek(0)
+            file.read()
+
+
+def _burn(seconds: float) -> None:
+    """Use that much CPU time."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def _save(path: Path, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    with path.open("wb", buffering=0) as file:
+        for block in itertools.cycle(range(BLOCKS)):
+            file.seek(block * len(BLOCK))
+            file.write(BLOCK)
+            os.fsync(file.fileno())
+            if time.monotonic() > end:
+                return
+
+
+def _save_apart(path: Path, seconds: float) -> None:
+    name_thread("pt_checkpoint")
+    die_with_parent()
+    _save(path, seconds)
 
 
 def main() -> None:
     """Parse the command line and train."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--peers", required=True)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--state", required=True)
-    parser.add_argument("--compute", type=float, default=0.4)
-    parser.add_argument("--bytes", type=float, default=8e6)
+    parser.add_argument("--peers", required=True, help="address of each rank")
+    parser.add_argument("--data", required=True, help="directory or http:// address")
+    parser.add_argument("--files", type=int, default=256)
+    parser.add_argument("--home", type=Path, required=True, help="for the truth")
+    parser.add_argument("--scratch", type=Path, required=True, help="for what it writes")
+    parser.add_argument("--compute", type=float, default=0.4, help="seconds a batch")
+    parser.add_argument("--bytes", type=float, default=8e6, help="of all gradients")
     parser.add_argument("--loaders", type=int, default=2)
-    train(parser.parse_args())
+    Rank(parser.parse_args()).train()
 
 
 if __name__ == "__main__":

@@ -79,6 +79,11 @@ class Sim:
         self._processes[gpu, pid] = used_bytes
         self.write()
 
+    def left(self, gpu: int, pid: int) -> None:
+        """Take a process's context away."""
+        del self._processes[gpu, pid]
+        self.write()
+
     def fault(self, function: str, what: str, gpu: int | str = "*") -> None:
         """Make a call fail: `error CODE`, `sleep SECONDS`, `hang` or `crash`."""
         self.faults.append(f"fault {gpu} {function} {what}")
