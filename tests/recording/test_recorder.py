@@ -109,6 +109,15 @@ def test_a_growing_recording_reads_while_it_grows(tmp_path: Path) -> None:
     assert recording.gaps == ()
 
 
+def test_a_folder_with_other_things_in_it_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(RecordingError, match="is not empty"):
+        create(tmp_path, facts())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    (tmp_path / "empty").mkdir()
+    create(tmp_path / "empty", facts()).close()
+
+
 def test_a_second_writer_is_refused_in_words(tmp_path: Path) -> None:
     recorder = create(tmp_path / "rec", facts())
     with pytest.raises(RecordingError, match="another gpuwatch records here"):

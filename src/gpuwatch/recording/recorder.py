@@ -98,10 +98,14 @@ def create(
         limits: of a log and of the queue.
 
     Raises:
-        RecordingError: when the directory holds a recording, or cannot be written.
+        RecordingError: when the directory holds a recording or anything else, or cannot be
+            written.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = {path.name for path in directory.iterdir()} - {LOCK}
+        if held and session.FILE not in held:
+            raise RecordingError(f"{directory}: is not empty", "name another directory")
         lock = _lock(directory)
         try:
             writer = _begin(directory, facts, limits)
