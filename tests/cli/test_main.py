@@ -45,6 +45,8 @@ def test_every_command_has_its_help(name: str) -> None:
         (["a", "b"], "unrecognized arguments: b"),
         (["init", "@all"], "'@all' is a group"),
         (["a", "--slurm", "1"], "one of the two is wanted"),
+        ([""], "the node set '' is empty"),
+        (["gpu1,gpu1"], "gpu1 is here twice"),
     ],
 )
 def test_wrong_usage_is_one_line(words: list[str], told: str) -> None:
@@ -83,6 +85,14 @@ def test_an_error_cannot_steer_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_bytes(b"nodes: a\n\xe2\x80\xae\xc2\x9b: b\n")
     line = refused(run_gpuwatch("job.yaml", cwd=tmp_path))
     assert line.isprintable()
+
+
+def test_an_error_is_short_whatever_a_file_holds(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(f"nodes: a\ninterval: {'9' * 5000}\n")
+    line = refused(run_gpuwatch("job.yaml", cwd=tmp_path))
+    assert line.startswith("gpuwatch: job.yaml:2: interval: '999")
+    assert line.endswith("is not a number with a unit")
+    assert len(line) < 1100
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

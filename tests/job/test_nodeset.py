@@ -48,6 +48,8 @@ def test_what_people_write(text: str, found: list[Address]) -> None:
         ("-oProxyCommand=x", "no host name"),
         ("-l@gpu1", "no user name"),
         ("gpu*", "no host name"),
+        ("5", "no host name"),
+        ("[1-3]", "no host name"),
         ("gpu1:0", "no port"),
         ("gpu1:65536", "no port"),
         ("gpu1:", "no port"),

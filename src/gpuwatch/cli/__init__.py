@@ -10,6 +10,8 @@ from gpuwatch.errors import GpuwatchError
 __all__ = ["main"]
 
 INTERRUPTED = 130
+LONGEST = 1000
+"""Characters of an error; what a file holds may be quoted in it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,5 +48,7 @@ def _tell(error: Exception) -> int:
         text = f"{type(error).__name__}: {error}; this is a fault of gpuwatch: --debug shows where"
         code = 1
     line = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    if len(line) > LONGEST:
+        line = f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
     print(f"gpuwatch: {line}", file=sys.stderr)  # noqa: T201
     return code

@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
             "record without a screen, until interrupted",
             (
                 *_JOB,
-                Argument("--out", "folder for the recording; must not exist", {"metavar": "DIR"}),
+                Argument("--out", "folder for the recording, new or empty", {"metavar": "DIR"}),
                 Argument("--for", "stop after a time such as 10m", {"metavar": "TIME", "dest": "time"}),
             ),
             "gpuwatch.cli.record:record",
@@ -125,7 +125,8 @@ def parse(words: Sequence[str]) -> tuple[Body, argparse.Namespace]:
     Raises:
         InputError: usage that no command has.
     """
-    name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("", words)
+    named = words and words[0] in COMMANDS and words[0] != LIVE.name
+    name, rest = (words[0], words[1:]) if named else (LIVE.name, words)
     command = COMMANDS[name]
     given = _parser(command).parse_args(rest)
     module, _, function = command.body.partition(":")

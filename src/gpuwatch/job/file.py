@@ -163,7 +163,9 @@ def named(drafts: Sequence[Draft]) -> tuple[JobNode, ...]:
         facts: dict[str, Any] = {"name": name} | draft
         node = JobNode(**facts)
         if node.name in lines:
-            raise item.wrong(f"{node.name} is here twice; first on line {lines[node.name]}")
+            first = lines[node.name]
+            where = "" if first == item.line else f"; first on line {first}"
+            raise item.wrong(f"{node.name} is here twice{where}")
         lines[node.name] = item.line
         nodes.append(node)
     if len(nodes) > nodeset.MAX_NODES:

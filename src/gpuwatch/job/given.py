@@ -19,7 +19,7 @@ def from_argument(text: str, parse_threshold: ParseThreshold) -> Job:
     Raises:
         InputError: what is wrong with it.
     """
-    if text.endswith((".yaml", ".yml")) or os.sep in text or Path(text).exists():
+    if text.endswith((".yaml", ".yml")) or os.sep in text or (text and Path(text).exists()):
         return read(Path(text), parse_threshold)
     try:
         return _of_nodes(text, nodeset.expand(text))

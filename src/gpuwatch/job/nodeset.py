@@ -116,7 +116,8 @@ def _names(pattern: str) -> tuple[str, ...]:
     except NodeSetException as error:
         raise InputError(f"{pattern!r} is no node set: {error}") from None
     for name in names:
-        if not _HOST.fullmatch(name):
+        # A resolver takes a number for an IPv4 address: 5 is 0.0.0.5.
+        if not _HOST.fullmatch(name) or name.isdigit():
             raise InputError(f"{name!r} is no host name")
     return names
 
