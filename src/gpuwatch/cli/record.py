@@ -81,9 +81,10 @@ class _Progress:
         seconds = (tick.arrived_us - self._began_us) // 1_000_000
         job = verdict.job
         words = f"{word(job)}: {job.text}" if job.text else word(job)
+        last = status.acknowledged_event_no
         line = (
-            f"{paused}event {status.acknowledged_event_no} on disk,"
-            f" {came.came} of {came.size} nodes, {seconds} s, {sanitize(words, 120)}"
+            f"{paused}{'nothing' if last < 0 else f'event {last}'} on disk,"
+            f" {came.here} of {came.size} nodes, {seconds} s, {sanitize(words, 120)}"
         )
         sys.stderr.write(f"\r\x1b[K{line[:160]}" if self._terminal else f"{line}\n")
         sys.stderr.flush()

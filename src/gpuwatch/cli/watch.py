@@ -31,10 +31,11 @@ SOME_UNREACHABLE = 4
 
 
 class Attendance:
-    """A sink that knows which nodes ever sent a sample, and why the others did not."""
+    """A sink that knows which nodes ever sent a sample, which do now, and why others did not."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._came: set[str] = set()
+        self._here: set[str] = set()
         self._reasons: dict[str, str] = dict.fromkeys(names, "no answer yet")
         self._given_up: set[str] = set()
         self.size = len(self._reasons)
@@ -43,7 +44,10 @@ class Attendance:
         """Take one event."""
         if isinstance(event, Sample):
             self._came.add(event.node)
+            self._here.add(event.node)
         elif isinstance(event, Link):
+            if event.state != "streaming":
+                self._here.discard(event.node)
             if event.reason is not None:
                 hint = f" ({event.hint})" if event.hint else ""
                 self._reasons[event.node] = f"{event.reason}{hint}"
@@ -57,6 +61,11 @@ class Attendance:
     def came(self) -> int:
         """How many nodes have sent a sample."""
         return len(self._came)
+
+    @property
+    def here(self) -> int:
+        """How many nodes send samples now."""
+        return len(self._here)
 
     @property
     def settled(self) -> bool:
