@@ -20,13 +20,15 @@ DEADLINE_S = 30.0
 class Terminal:
     """Runs a command; `seen` is all that it wrote so far."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: dict[str, str], term: str = "xterm-256color"
+    ) -> None:
         self.seen = b""
         self._viewer, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.process = subprocess.Popen(
             command,
-            env={**environment, "TERM": "xterm-256color"},
+            env={**environment, "TERM": term},
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,

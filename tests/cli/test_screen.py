@@ -3,17 +3,19 @@
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 import gpuwatch.recording
 from gpuwatch.model.event import Sample
 from gpuwatch_process import COMMAND, environment, run_gpuwatch
+from sshd import wait_until
 from terminal import Terminal
 
 MAIN_SCREEN = b"\x1b[?1049l"
 
 
-@pytest.mark.parametrize("how", ["q", signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("how", ["q", "\x03", signal.SIGTERM, signal.SIGHUP])
 def test_live_records_and_ends_cleanly(tmp_path: Path, how: str | signal.Signals) -> None:
     with Terminal([*COMMAND, "--record"], environment(XDG_STATE_HOME=str(tmp_path))) as terminal:
         terminal.wait_for(b"MB")
@@ -28,6 +30,28 @@ def test_live_records_and_ends_cleanly(tmp_path: Path, how: str | signal.Signals
     (folder,) = tmp_path.glob("gpuwatch/*/*")
     assert str(folder).encode() in after
     assert any(isinstance(event, Sample) for event in gpuwatch.recording.open(folder).events())
+
+
+def test_stopped_and_called_back_it_is_drawn_anew() -> None:
+    with Terminal(COMMAND, environment()) as terminal:
+        terminal.wait_for(b" ago")
+        terminal.press(b"\x1a")
+        terminal.wait_for(MAIN_SCREEN)
+        stopped = psutil.Process(terminal.process.pid)
+        wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "it does not stop")
+        terminal.seen = b""
+        terminal.kill(signal.SIGCONT)
+        for unchanged in (b"timeline", b"quit"):
+            terminal.wait_for(unchanged)
+        terminal.press(b"q")
+        assert terminal.exit_code() == 0
+
+
+def test_a_terminal_without_a_cursor_is_refused() -> None:
+    with Terminal(COMMAND, environment(), term="dumb") as terminal:
+        terminal.wait_for(b"gpuwatch snapshot")
+        assert terminal.exit_code() == 2
+    assert b"\x1b" not in terminal.seen
 
 
 def test_this_machine_alone_is_not_recorded_unasked(tmp_path: Path) -> None:

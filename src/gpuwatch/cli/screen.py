@@ -1,6 +1,7 @@
 """Commands that open the screen: live, replay, demo."""
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -145,3 +146,5 @@ def _recording_words(recorder: "Recorder") -> str:
 def _need_a_terminal(instead: str) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError("the screen needs a terminal", instead)
+    if os.environ.get("TERM") == "dumb":
+        raise InputError("the screen needs a terminal that can move its cursor", instead)

@@ -89,6 +89,8 @@ class Watch(App[int]):
 
     def on_mount(self) -> None:
         """Start the engine, and tell which themes were left out."""
+        # After `fg` the terminal holds what the shell wrote.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.run_worker(self._run(), name="engine", exit_on_error=False)
         for problem in self._problems:
             self.notify(f"theme left out: {sanitize(problem)}", severity="warning", markup=False)
