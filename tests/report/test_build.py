@@ -200,7 +200,7 @@ def test_text_tells_the_answer_first_and_shows_hostile_words_as_they_are() -> No
     shown = text(build(SUBJECT, [(tick(s), verdict) for s in range(90)], []), UTC)
     assert shown.splitlines()[:4] == [
         "llama: 2026-01-01 00:00:00 to 00:01:30 UTC, 1 m 30 s",
-        "waited on: STORAGE/read 100%",
+        "spent in: STORAGE/read 100%",
         "",
         "00:00:00   1 m 30 s  STORAGE/read           gpu001\N{SYMBOL FOR ESCAPE}[31m           confidence 0.00",
     ]
@@ -302,3 +302,28 @@ def test_the_schema_in_the_documents_is_this_one() -> None:
     assert msgspec.json.decode(file.read_bytes()) == msgspec.json.decode(
         msgspec.json.encode(schema())
     )
+
+
+def test_ranks_of_two_jobs_on_one_node_that_have_one_name_are_two_rows() -> None:
+    of_node = Verdict(scope="node", node="gpu001", state="COMPUTE")
+    ranks = tuple(
+        Verdict(scope="rank", node="gpu001", rank="0", group=group, state=state)
+        for group, state in (("slurm:1", "COMPUTE"), ("slurm:2", "IDLE"))
+    )
+    both = JobVerdict(job=Verdict(scope="job"), nodes=(of_node,), ranks=ranks)
+    report = build(SUBJECT, [(tick(s), both) for s in range(3600)], [])
+    rows = [row for row in report.verdicts if row.scope == "rank"]
+    assert [(row.group, row.state) for row in rows] == [("slurm:1", "COMPUTE"), ("slurm:2", "IDLE")]
+    assert report.ledger.gpu_hours == pytest.approx(2.0)
+
+
+def test_a_report_of_several_days_tells_the_day_of_each_stretch() -> None:
+    day = 86_400
+    subject = msgspec.structs.replace(SUBJECT, interval_s=float(day))
+    states: tuple[State, ...] = ("COMPUTE", "IDLE", "COMPUTE")
+    days = [
+        (tick(n * day), judged(job=Verdict(scope="job", state=s))) for n, s in enumerate(states)
+    ]
+    told_of = text(build(subject, days, []), UTC)
+    assert "2026-01-01 00:00:00 to 2026-01-04 00:00:00 UTC" in told_of
+    assert "2026-01-02 00:00:00" in told_of

@@ -86,6 +86,14 @@ def test_a_fast_rhythm_is_one_verdict_not_many() -> None:
     assert changes <= 12  # the scores cross 59 times
 
 
+def test_a_cause_that_becomes_clearer_does_not_begin_the_wait_anew() -> None:
+    clock = Clock()
+    clock.run(60, (WORK, 0.9))
+    clock.run(2, (Claim("CPU", "quota"), 0.9))
+    track = clock.run(2, (Claim("CPU", "system"), 0.9))
+    assert track.shown == Claim("CPU", "system")
+
+
 def test_blame_that_moves_is_a_new_episode() -> None:
     first = Claim("STORAGE", "read", (Culprit("node", "a", ("a",)),))
     second = Claim("STORAGE", "read", (Culprit("node", "b", ("b",)),))

@@ -94,12 +94,12 @@ def booked_on(key: Key, verdicts: Mapping[Key, Verdict]) -> str:
 
 
 def _waited_for(verdict: Verdict, verdicts: Mapping[Key, Verdict]) -> Key | None:
+    """Return the node waited for: its verdict is that of its ranks that wait least."""
     for culprit in verdict.culprits:
         nodes = culprit.nodes or ((culprit.id,) if culprit.kind == "node" else ())
         for node in nodes:
-            for key in (Key("rank", node, culprit.id), Key("node", node)):
-                if key in verdicts:
-                    return key
+            if (key := Key("node", node)) in verdicts:
+                return key
     return None
 
 

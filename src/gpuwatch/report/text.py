@@ -1,7 +1,7 @@
 """The report for a person: the answer first, then when, then what it cost."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
 from gpuwatch.model.text import sanitize
 from gpuwatch.report.types import Gap, Report, Stretch
@@ -25,12 +25,14 @@ def text(report: Report, zone: tzinfo | None = None) -> str:
 def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
     begin, end = report.begin.astimezone(zone), report.end.astimezone(zone)
     spent = (end - begin).total_seconds()
-    yield f"{report.job}: {begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S %Z}, {duration(spent)}"
+    until = f"{end:%H:%M:%S %Z}" if end.date() == begin.date() else f"{end:%Y-%m-%d %H:%M:%S %Z}"
+    yield f"{report.job}: {begin:%Y-%m-%d %H:%M:%S} to {until}, {duration(spent)}"
     slow = "" if report.slowdown is None else f"; {report.slowdown:.1f}x slower than its best"
     job = [row for row in report.verdicts if row.scope == "job"]
-    yield f"waited on: {_shares(_time_by_word(job))}{slow}"
+    yield f"spent in: {_shares(_time_by_word(job))}{slow}"
     yield ""
-    yield from _stretches(job, zone)
+    form = "%H:%M:%S" if end.date() == begin.date() else "%Y-%m-%d %H:%M:%S"
+    yield from _stretches(job, zone, form)
     for again in report.recurring:
         period = "" if again.period_s is None else f", every {duration(again.period_s)}"
         yield (
@@ -41,7 +43,7 @@ def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
     width = max((len(node) for node in report.share), default=0)
     yield from (f"{node:{width}}  {_shares(parts)}" for node, parts in report.share.items())
     yield from _ledger(report)
-    yield from _gaps(report.gaps, zone)
+    yield from _gaps(report.gaps, zone, form)
 
 
 def duration(seconds: float) -> str:
@@ -72,17 +74,16 @@ def _shares(parts: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in largest)
 
 
-def _stretches(rows: list[Stretch], zone: tzinfo | None) -> Iterator[str]:
+def _stretches(rows: list[Stretch], zone: tzinfo | None, form: str) -> Iterator[str]:
     longest = sorted(rows, key=lambda row: row.begin - row.end)[:ROWS]
     for row in sorted(longest, key=lambda row: row.begin):
         blamed = ", ".join(culprit.id for culprit in row.culprits)
         sure = "" if row.confidence is None else f"  confidence {row.confidence:.2f}"
         length = duration((row.end - row.begin).total_seconds())
-        line = (
-            f"{_clock(row.begin, zone)}  {length:>9}  {_word(row.state, row.cause):22} {blamed:20}"
-        )
+        at = f"{row.begin.astimezone(zone):{form}}"
+        line = f"{at}  {length:>9}  {_word(row.state, row.cause):22} {blamed:20}"
         yield f"{line}{sure}".rstrip()
-        yield from (f"{'':21}  {fact.text}" for fact in row.support[:2] if fact.text)
+        yield from (f"{'':{len(at) + 13}}  {fact.text}" for fact in row.support[:2] if fact.text)
     if len(rows) > ROWS:
         yield f"and {len(rows) - ROWS} shorter stretches"
 
@@ -100,15 +101,12 @@ def _ledger(report: Report) -> Iterator[str]:
         yield f"  {name:22} {hours:10.2f} {hours / ledger.gpu_hours:7.1%}{price}"
 
 
-def _gaps(gaps: tuple[Gap, ...], zone: tzinfo | None) -> Iterator[str]:
+def _gaps(gaps: tuple[Gap, ...], zone: tzinfo | None, form: str) -> Iterator[str]:
     if gaps:
         yield ""
     for gap in gaps[:ROWS]:
         length = duration((gap.end - gap.begin).total_seconds())
-        yield f"{_clock(gap.begin, zone)}  {length:>9}  {gap.node or 'job'} not seen: {gap.reason}"
+        at = f"{gap.begin.astimezone(zone):{form}}"
+        yield f"{at}  {length:>9}  {gap.node or 'job'} not seen: {gap.reason}"
     if len(gaps) > ROWS:
         yield f"and {len(gaps) - ROWS} more gaps"
-
-
-def _clock(at: datetime, zone: tzinfo | None) -> str:
-    return f"{at.astimezone(zone):%H:%M:%S}"

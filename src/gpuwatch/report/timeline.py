@@ -20,11 +20,12 @@ _NOT_JUDGED = Verdict(scope="job", missing=(Missing("verdict", "not there, or no
 
 
 class Key(NamedTuple):
-    """Whose verdict: the job's, a node's, a rank's."""
+    """Whose verdict: the job's, a node's, a rank's; ranks of two jobs may have one name."""
 
     scope: Literal["job", "node", "rank"]
     node: str | None = None
     rank: str | None = None
+    group: str | None = None
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -61,7 +62,8 @@ class Moment(NamedTuple):
 
 def key_of(verdict: Verdict) -> Key:
     """Return whose verdict it is."""
-    return Key(verdict.scope, verdict.node, verdict.rank)
+    group = verdict.group if verdict.scope == "rank" else None
+    return Key(verdict.scope, verdict.node, verdict.rank, group)
 
 
 def word(verdict: Verdict) -> str:
@@ -162,7 +164,7 @@ class Timeline:
         return tuple(
             sorted(
                 self._closed + rest,
-                key=lambda s: (order[s.scope], s.node or "", s.rank or "", s.begin),
+                key=lambda s: (order[s.scope], s.node or "", s.group or "", s.rank or "", s.begin),
             )
         )
 

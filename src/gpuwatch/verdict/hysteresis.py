@@ -81,7 +81,7 @@ def step(
     rival, rival_us = None, 0
     if best != track.shown:
         rival = best
-        rival_us = track.rival_us if track.rival == best else dated_us
+        rival_us = track.rival_us if _same_wait(track.rival, best) else dated_us
     track = msgspec.structs.replace(
         track, low_us=low_us, rival=rival, rival_us=rival_us, seen_us=now_us
     )
@@ -125,6 +125,11 @@ def recurring(
             Recurring(scope, node, state, cause, count, lost_s / count, period_s or None, share)
         )
     return found
+
+
+def _same_wait(before: Claim | None, now: Claim) -> bool:
+    """Tell whether a claim goes on: while a window fills, its cause may yet become clearer."""
+    return before is not None and (before.state, before.culprits) == (now.state, now.culprits)
 
 
 def _gives_way(track: Track, rival: Claim, now_us: int, t: Thresholds) -> bool:
