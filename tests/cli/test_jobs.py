@@ -57,6 +57,19 @@ def test_a_transport_that_is_not_there_is_named(tmp_path: Path) -> None:
         nodes_of(job)
 
 
+def test_a_key_that_nothing_acts_on_is_told_and_not_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("nodes: a\nalerts: {exec: ./page-me.sh}\nrecord: {dir: out, keep: 7d}\n")
+    job_of(Namespace(job=str(file), slurm=None))
+    told = capsys.readouterr().err
+    assert told == "gpuwatch: this version does nothing with: alerts, record.keep\n"
+    file.write_text(TEXT)
+    job_of(Namespace(job=str(file), slurm=None))
+    assert not capsys.readouterr().err
+
+
 def test_a_recording_keeps_the_job_but_no_values_of_its_environment(job: Job) -> None:
     kept = msgspec.json.encode(described(job)).decode()
     assert '"TOKEN":""' in kept

@@ -306,9 +306,10 @@ def test_the_schema_in_the_documents_is_this_one() -> None:
 
 def test_ranks_of_two_jobs_on_one_node_that_have_one_name_are_two_rows() -> None:
     of_node = Verdict(scope="node", node="gpu001", state="COMPUTE")
+    states: tuple[tuple[str, State], ...] = (("slurm:1", "COMPUTE"), ("slurm:2", "IDLE"))
     ranks = tuple(
         Verdict(scope="rank", node="gpu001", rank="0", group=group, state=state)
-        for group, state in (("slurm:1", "COMPUTE"), ("slurm:2", "IDLE"))
+        for group, state in states
     )
     both = JobVerdict(job=Verdict(scope="job"), nodes=(of_node,), ranks=ranks)
     report = build(SUBJECT, [(tick(s), both) for s in range(3600)], [])

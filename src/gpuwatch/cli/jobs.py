@@ -1,6 +1,8 @@
 """From the words on the command line to a job, and from the job to the nodes that are reached."""
 
+import sys
 from argparse import Namespace
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -13,6 +15,12 @@ from gpuwatch.verdict.thresholds import parse
 
 __all__ = ["described", "job_of", "nodes_of"]
 
+_UNUSED = (
+    "storage", "group", "progress", "baseline", "preflight", "alerts", "record.max_size",
+    "record.keep",
+)  # fmt: skip
+"""Keys of a job file that are checked, and that nothing in this version acts on."""
+
 
 def job_of(given: Namespace) -> Job:
     """Return the job that a command is about: a file, a node set, a Slurm job, this machine.
@@ -24,7 +32,19 @@ def job_of(given: Namespace) -> Job:
         raise InputError("a job and --slurm are given; one of the two is wanted")
     if given.slurm is not None:
         return from_slurm(given.slurm)
-    return this_machine() if given.job is None else from_argument(given.job, parse)
+    if given.job is None:
+        return this_machine()
+    job = from_argument(given.job, parse)
+    if idle := [key for key in _UNUSED if _value(job, key) != _value(_EMPTY, key)]:
+        print(f"gpuwatch: this version does nothing with: {', '.join(idle)}", file=sys.stderr)  # noqa: T201
+    return job
+
+
+_EMPTY = Job(name="", nodes=())
+
+
+def _value(job: Job, key: str) -> Any:
+    return reduce(getattr, key.split("."), job)
 
 
 def nodes_of(job: Job) -> tuple[Node, ...]:

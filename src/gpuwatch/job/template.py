@@ -37,8 +37,8 @@ nodes: {nodes}
 # What a GPU costs an hour: then the report tells what the waits cost.
 #cost: {{gpu_hour: 2.10, currency: USD}}
 
-# Where recordings go, and how much of them is kept.
-#record: {{dir: ~/gpuwatch, max_size: 5GB, keep: 7d}}
+# Where recordings go.
+#record: {{dir: ~/gpuwatch}}
 """
 
 
