@@ -110,6 +110,12 @@ def test_loss_in_a_trickle_of_tcp_beside_rdma_is_told_with_doubt() -> None:
         )
 
 
+def test_waiting_without_a_fault_says_that_rdma_is_not_read() -> None:
+    verdict = settled(named(VICTIM, *PEERS))
+    for one in (verdict.job, verdict.nodes[0]):
+        assert ("rdma", "not read by this version") in {(m.signal, m.reason) for m in one.missing}
+
+
 def test_a_full_slow_port_beside_a_fast_one_may_be_a_strangers() -> None:
     ports = (Nic("eth0", rx_mb=1), Nic("eno1", rx_mb=118, speed=1000))
     verdict = settled((*named(VICTIM, *PEERS), *named(replace(VICTIM, nics=ports), "x")))

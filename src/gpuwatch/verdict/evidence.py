@@ -16,6 +16,8 @@ __all__ = [
     "percent", "ramp", "resting", "starting", "waiting", "waiting_cap",
 ]  # fmt: skip
 
+_UNREAD = frozenset({"cgroup", "rdma", "sockets"})
+"""What would decide and no source reads: told as missing, so that nobody takes it for clean."""
 DOUBT_CAP = 0.5
 """Confidence at most where the GPU's shares are doubtful: no power limit, no memory utilisation."""
 UNDETERMINED_CAP = 0.6
@@ -139,7 +141,8 @@ def assessment(
 def reason(context: Context, subject: str) -> str:
     """Return why a source, or source.metric, has no value."""
     source = subject.partition(".")[0]
-    return context.absent.get(subject) or context.absent.get(source) or "no reading in this window"
+    why = context.absent.get(subject) or context.absent.get(source)
+    return why or ("not read by this version" if source in _UNREAD else "no reading in this window")
 
 
 def ramp(value: float | None, clean: float, bad: float) -> float:

@@ -332,7 +332,8 @@ def _unknown(nodes: Sequence[Opinion]) -> Charge:
 
 def _nothing(nodes: Sequence[Opinion], text: str, score: float) -> Assessment:
     support = tuple(f for n in nodes[:1] for f in n.ranking[-1].support)
-    return Assessment("UNKNOWN", None, score, support=support, text=text)
+    missing = nodes[0].ranking[0].missing if nodes else ()
+    return Assessment("UNKNOWN", None, score, support=support, missing=missing, text=text)
 
 
 def _list(names: Sequence[str]) -> str:

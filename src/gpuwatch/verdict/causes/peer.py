@@ -50,6 +50,7 @@ def assess(context: Context) -> Assessment:
             Signal("nic", bool(host.nics), 0.15),
             Signal("threads.wchan", context.role("main").waits is not None, 0.15),
             Signal("threads.delay_ns", context.role("main").delay is not None, 0.1),
+            Signal("rdma", readable=False, weight=0.0),
         ),
         cap=_FEW_CAP if max(context.peers.nodes, context.ranks) < 3 else 1.0,
     )  # fmt: skip
