@@ -1,6 +1,8 @@
 """Who is a rank, and what one thread costs and tells, on fake nodes."""
 
+from collections import Counter
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpuwatch.agent.host import Host, Options
 from gpuwatch.agent.ranks import Census, Rank, stat_of
-from gpuwatch.agent.thread import Access, Gone, Thread
+from gpuwatch.agent.sources import threads
+from gpuwatch.agent.thread import Access, Gone, Look, Thread, Watched
 
 
 def stat_text(pid: int, comm: bytes, state: str, ppid: int, faults: int = 0, start: int = 100) -> bytes:  # fmt: skip
@@ -255,3 +258,32 @@ def test_descriptors_are_given_back(fake: Fake) -> None:
     fake.thread.look(0.0)
     fake.thread.close()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_loaders_take_turns_and_none_is_forgotten(tmp_path: Path) -> None:
+    """A hundred loaders that run without end are looked at a few at a time, sleepers too."""
+    looked: Counter[int] = Counter()
+
+    class Still(Thread):
+        def look(self, now: float) -> Look:
+            looked[self.tid] += 1
+            self.still = self.still + 1 if self.tid % 2 else 0
+            return Look(moved=self.tid % 2 == 0, wait="run", run_ns=0, delay_ns=0, major_faults=0)
+
+    reader = threads.Reader(Host(str(tmp_path)), lambda: 1000.0)
+    rank = Rank("g", "0", None, cast("Any", None), (), (), None)
+    for tid in range(1, 102):
+        watched = Watched(Still(reader.host, tid, tid, Access()), is_main=True)
+        watched.rank = rank
+        watched.role = "main" if tid == 1 else "loader"
+        reader._watched[tid, tid] = watched
+    reader._sort(1000.0)
+    for _ in range(5):
+        before = sum(looked.values())
+        reader.sample()
+        assert sum(looked.values()) - before <= threads.LOOKS + 1
+    assert looked[1] == 5
+    for _ in range(50):
+        reader.sample()
+    assert set(looked) == set(range(1, 102))
+    assert min(looked.values()) >= 4

@@ -6,11 +6,12 @@ Only then come stat, and the kernel stack (root) or wchan.
 """
 
 import errno
-from typing import NamedTuple, Optional, Set, Tuple
+from typing import List, NamedTuple, Optional, Set, Tuple
 
 from gpuwatch.agent import waits
 from gpuwatch.agent.host import Host, Kept
-from gpuwatch.agent.ranks import Stat, stat_of
+from gpuwatch.agent.ranks import Rank, Stat, stat_of
+from gpuwatch.agent.tally import Totals
 
 IDLE = b"0 0 0"
 """schedstat of a kernel that keeps no scheduler statistics: it tells nothing."""
@@ -187,6 +188,26 @@ class Thread(object):
             if kept is self._stack and error.errno not in (errno.ESRCH, errno.EMFILE, errno.ENFILE):
                 self._access.stack = False
             return None
+
+
+class Watched(object):
+    """A thread under watch, with the rank and role that it counts for.
+
+    Attributes:
+        skipped: states of the GPU in the samples in which it was not looked at as it slept: they
+            count when the next look shows that it has slept all the time.
+    """
+
+    __slots__ = ("hot_until", "is_main", "rank", "role", "skipped", "thread", "totals")
+
+    def __init__(self, thread: Thread, *, is_main: bool) -> None:
+        self.thread = thread
+        self.is_main = is_main
+        self.hot_until = 0.0
+        self.skipped: List[str] = []
+        self.rank: Optional[Rank] = None
+        self.role = ""
+        self.totals = Totals()
 
 
 def _times(raw: bytes) -> Tuple[int, int]:

@@ -87,9 +87,11 @@ OF_STATE = {"R": "run", "T": "process", "t": "process", "Z": "process", "X": "pr
 FRAME = re.compile(rb"\] _*([A-Za-z0-9][A-Za-z0-9_.]*)\+0x")
 MAX_FRAMES = 48
 MAX_KNOWN = 2048
+MAX_STACKS = 128
 
 _families: Dict[str, str] = {}
 _known: Dict[str, str] = {}
+_stacks: Dict[bytes, str] = {}
 
 
 def family(state: str, stack: Optional[bytes], wchan: Optional[bytes]) -> str:
@@ -105,12 +107,11 @@ def family(state: str, stack: Optional[bytes], wchan: Optional[bytes]) -> str:
     """
     if state in OF_STATE:
         return OF_STATE[state]
-    frames = [f.decode("ascii") for f in FRAME.findall(stack or b"")[:MAX_FRAMES]]
-    found = _of_stack(frames)
+    found = _of_stack(stack) if stack else "unknown"
     if found == "unknown" and wchan:
         name = wchan[:128].decode("ascii", "replace").strip().lstrip("_")
         found = symbol_family(name)
-        if not frames:
+        if not stack:
             found = ALONE.get(name, found)
     return found
 
@@ -135,7 +136,18 @@ def _longest(name: str) -> str:
     return "unknown"
 
 
-def _of_stack(frames: List[str]) -> str:
+def _of_stack(stack: bytes) -> str:
+    """Return the family of a stack; threads wait in few places, so most were seen before."""
+    found = _stacks.get(stack)
+    if found is None:
+        if len(_stacks) >= MAX_STACKS:
+            _stacks.clear()
+        frames = [f.decode("ascii") for f in FRAME.findall(stack)[:MAX_FRAMES]]
+        found = _stacks[stack] = _of_frames(frames)
+    return found
+
+
+def _of_frames(frames: List[str]) -> str:
     """Return the family of the topmost frame that has one, refined by those below it."""
     families = [f for f in map(symbol_family, frames) if f != "unknown"]
     if not families:

@@ -1,7 +1,7 @@
 """The job's ranks, and what their threads wait in (5 Hz).
 
-Looked at in each sample: the main thread of each rank, of each loader and of each checkpoint
-process, and threads that lately used a CPU; of all others a few in turn, which also finds those
+Looked at in each sample: the main thread of each rank; in turn: those of loaders and checkpoint
+processes, and threads that lately used a CPU; of all others a few, which also finds those
 that begin to use one. Who the ranks are is asked anew when processes were started (/proc/stat says
 so), when a rank ended, when NVML names other processes, and now and then.
 """
@@ -23,8 +23,8 @@ from gpuwatch.agent.metric import (
     Values,
 )
 from gpuwatch.agent.ranks import CHECKPOINT, Census, Process, Rank
-from gpuwatch.agent.tally import Io, Tally, Totals
-from gpuwatch.agent.thread import Access, Gone, Thread
+from gpuwatch.agent.tally import Io, Tally
+from gpuwatch.agent.thread import Access, Gone, Thread, Watched
 
 ROWS = (
     Metric("group", "thread_group", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID-START`."),
@@ -56,8 +56,11 @@ HOT_SHARE = 0.02
 COOL_S = 10.0
 """How long a thread stays so after it last used that much."""
 MAX_HOT = 256
+LOOKS = 16
+"""Of those, main threads of ranks aside, so many are looked at in each sample, in turn: a look costs
+40 us, and a hundred loaders looked at five times a second would cost more than all the rest."""
 STILL = 5
-"""A thread that slept through so many looks is looked at in every so many samples."""
+"""A thread that slept through so many looks is looked at when it had its turn so many times."""
 IN_TURN = 10
 """Other threads that are looked at in each sample."""
 KEPT_REST = 100
@@ -65,7 +68,7 @@ KEPT_REST = 100
 SORT_EVERY = 5
 """Ticks between two choices of the threads to look at, when nothing calls for one."""
 CLOSE_S = 1.5
-"""Between looks further apart, what a thread used is no part of the sampled time."""
+"""Between looks further apart (and by more than turns take), what a thread used does not count."""
 LOOK_EVERY = 5
 """Ticks between two looks at /proc/stat for new processes."""
 SCAN_S = 30.0
@@ -73,26 +76,6 @@ AGAIN_S = 2.0
 """Between two scans for what threads and processes of the ranks themselves do."""
 MAX_THREADS = 8192
 ROLES = ("main", "loader", "checkpoint", "worker")
-
-
-class Watched(object):
-    """A thread under watch, with the rank and role that it counts for.
-
-    Attributes:
-        skipped: states of the GPU in the samples in which it was not looked at as it slept: they
-            count when the next look shows that it has slept all the time.
-    """
-
-    __slots__ = ("hot_until", "is_main", "rank", "role", "skipped", "thread", "totals")
-
-    def __init__(self, thread: Thread, *, is_main: bool) -> None:
-        self.thread = thread
-        self.is_main = is_main
-        self.hot_until = 0.0
-        self.skipped: List[str] = []
-        self.rank: Optional[Rank] = None
-        self.role = ""
-        self.totals = Totals()
 
 
 class Reader(object):
@@ -111,9 +94,11 @@ class Reader(object):
         self._access = Access()
         self._ranks: List[Rank] = []
         self._watched: Dict[Tuple[int, int], Watched] = {}
+        self._mains: List[Watched] = []
         self._hot: List[Watched] = []
         self._rest: List[Watched] = []
-        self._turn = 0
+        self._turn = self._hot_turn = 0
+        self._close_s = CLOSE_S
         self._io: Dict[int, Io] = {}
         self._tally = Tally()
         self._counts: Dict[Tuple[int, str], List[int]] = {}
@@ -132,13 +117,13 @@ class Reader(object):
         now = self._clock()
         self._samples += 1
         states = {id(rank): self._gpu_state(rank) for rank in self._ranks}
-        for watched in self._hot:
-            state = states.get(id(watched.rank), "unknown")
-            thread = watched.thread
-            if thread.still >= STILL and (self._samples + thread.tid) % STILL:
-                watched.skipped.append(state)
-            else:
-                self._look(watched, now, state)
+        for watched in self._mains:
+            self._visit(watched, now, states)
+        looks = turns = 0
+        while looks < LOOKS and turns < len(self._hot):
+            turns += 1
+            self._hot_turn = (self._hot_turn + 1) % len(self._hot)
+            looks += self._visit(self._hot[self._hot_turn], now, states)
         for _ in range(min(IN_TURN, len(self._rest))):
             self._turn = (self._turn + 1) % len(self._rest)
             watched = self._rest[self._turn]
@@ -168,9 +153,18 @@ class Reader(object):
         for watched in self._watched.values():
             watched.thread.close()
 
+    def _visit(self, watched: Watched, now: float, states: Dict[int, str]) -> bool:
+        """Look at a thread whose turn it is, but not each time at one that sleeps; tell whether."""
+        state = states.get(id(watched.rank), "unknown")
+        if watched.thread.still >= STILL and len(watched.skipped) + 1 < STILL:
+            watched.skipped.append(state)
+            return False
+        self._look(watched, now, state)
+        return True
+
     def _look(self, watched: Watched, now: float, gpu_state: str) -> None:
         thread = watched.thread
-        close = now - thread.looked_at <= CLOSE_S
+        close = now - thread.looked_at <= self._close_s
         try:
             look = thread.look(now)
         except Gone:
@@ -294,11 +288,14 @@ class Reader(object):
         mains.sort(key=lambda w: ROLES.index(w.role))
         busy.sort(key=lambda w: w.thread.share or 0.0, reverse=True)
         first = mains + busy
-        self._hot = first[:MAX_HOT]
+        ranks = sum(w.role == "main" for w in mains)
+        self._mains, self._hot = first[:ranks], first[ranks:MAX_HOT]
         self._rest += first[MAX_HOT:]
+        turn_s = len(self._hot) / LOOKS / self.host.board.thread_rate_hz
+        self._close_s = max(CLOSE_S, 3 * turn_s)
         self._turn = self._turn % len(self._rest) if self._rest else 0
         self._counts = {}
-        for place, group in enumerate((self._rest, self._hot)):
+        for place, group in enumerate((self._rest, self._mains + self._hot)):
             for watched in group:
                 count = self._counts.setdefault((id(watched.rank), watched.role), [0, 0])
                 count[0] += 1
