@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from debian import needs
 from gpuwatch.errors import InputError
 from gpuwatch.model.event import Fault
-from gpuwatch.transport.bootstrap import check_start, new_marker, start_command
+from gpuwatch.transport.bootstrap import new_marker, start_command
 from gpuwatch.transport.node import Node
 from sshd import NEEDS_SSHD, Sshd
 
@@ -55,18 +55,19 @@ def test_the_start_command_has_nothing_that_a_shell_expands() -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_what_a_shell_could_change_is_refused(name: str, value: str) -> None:
+    node = Node("n", "h", env={name: value})
     plain = set(string.ascii_letters + string.digits + "_./:,=@%+-")
     if name.isidentifier() and name.isascii() and set(value) <= plain:
-        check_start(None, {name: value}, "job.yaml:7")
+        assert f"export LC_ALL=C {name}={value};" in start_command(node, "m")
     else:
-        with pytest.raises(InputError, match=r"job.yaml:7: env: .* allowed are letters, digits"):
-            check_start(None, {name: value}, "job.yaml:7")
+        with pytest.raises(InputError, match=r"; allowed are letters, digits"):
+            start_command(node, "m")
 
 
 @pytest.mark.parametrize("python", ["a b", "-c", "", "$(x)", "x;y", "p\n", "/a/`b`", "~root/p"])
 def test_an_interpreter_that_a_shell_could_change_is_refused(python: str) -> None:
-    with pytest.raises(InputError, match=r"python: .* is not a plain path"):
-        check_start(python, {}, "job.yaml:7")
+    with pytest.raises(InputError, match=r"is not a plain path"):
+        start_command(Node("n", "h", python=python), "m")
 
 
 NOISE = b"printf 'Welcome \\033[31mto \\033]0;title\\007 gpu\\351001\\n'\n"

@@ -21,6 +21,7 @@ from gpuwatch.job.readers import (
     listed,
     mapped,
     node_path,
+    node_python,
     of,
     pattern,
     switch,
@@ -56,7 +57,7 @@ _NODE: _Readers = MappingProxyType({
     "host": of(nodeset.expand),
     "port": of(nodeset.port_number),
     "user": of(nodeset.user_name),
-    "python": node_path,
+    "python": node_python,
     "pod": word,
 })  # fmt: skip
 _SSH: _Readers = MappingProxyType({

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 from gpuwatch.errors import InputError
 from gpuwatch.job import units
 from gpuwatch.job.document import Item
+from gpuwatch.transport import words
 
 __all__ = [
-    "Reader", "amount", "choice", "fields", "file_path", "listed", "mapped", "node_path", "of",
-    "pattern", "switch", "variables", "within", "word",
+    "Reader", "amount", "choice", "fields", "file_path", "listed", "mapped", "node_path", "node_python",
+    "of", "pattern", "switch", "variables", "within", "word",
 ]  # fmt: skip
 
 T = TypeVar("T")
 Reader = Callable[[Item], T]
 
 MAX_PATTERN = 500
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def fields(
@@ -52,14 +52,7 @@ def word(item: Item) -> str:
 
 def of(convert: Callable[[str], T]) -> Reader[T]:
     """Read text through a conversion whose InputError does not know the place."""
-
-    def read(item: Item) -> T:
-        try:
-            return convert(word(item))
-        except InputError as error:
-            raise item.wrong(str(error)) from None
-
-    return read
+    return lambda item: _told(item, convert, word(item))
 
 
 def within(convert: Callable[[str], float], low: float, high: float, words: str) -> Reader[float]:
@@ -107,11 +100,10 @@ def mapped(reader: Reader[T]) -> Reader[dict[str, T]]:
 
 
 def variables(item: Item) -> dict[str, str]:
-    """Read environment variables; values stay as written."""
+    """Read environment variables that every login shell can set."""
     for name, part in item.table().items():
-        if not _VARIABLE.fullmatch(name):
-            raise part.wrong("is no name of an environment variable")
-    return mapped(word)(item)
+        _told(part, words.variable_name, name)
+    return mapped(of(words.variable_value))(item)
 
 
 def file_path(item: Item) -> Path:
@@ -120,6 +112,11 @@ def file_path(item: Item) -> Path:
         return item.file.parent / Path(word(item)).expanduser()
     except RuntimeError as error:
         raise item.wrong(str(error)) from None
+
+
+def node_python(item: Item) -> str:
+    """Read the path of an interpreter on a node that every login shell can start."""
+    return _told(item, words.interpreter, node_path(item))
 
 
 def node_path(item: Item) -> str:
@@ -146,3 +143,11 @@ def pattern(groups: int | None) -> Reader[str]:
         return text
 
     return read
+
+
+def _told(item: Item, convert: Callable[[str], T], text: str) -> T:
+    """Convert a text; let an error name the item's place."""
+    try:
+        return convert(text)
+    except InputError as error:
+        raise item.wrong(str(error)) from None

@@ -7,20 +7,18 @@ fake it; only then is the payload sent.
 """
 
 import asyncio
-import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from gpuwatch.errors import InputError
 from gpuwatch.model.text import sanitize
 from gpuwatch.transport.link import LinkError, Pipe, Step
 from gpuwatch.transport.node import Node
+from gpuwatch.transport.words import GLIMPSE, interpreter, variable_name, variable_value
 
 __all__ = [
     "FLAGS",
     "PROGRAM",
     "agent_error",
-    "check_start",
     "handshake",
     "new_marker",
     "start_command",
@@ -38,40 +36,6 @@ INTERPRETERS = ("/usr/bin/python3", "/usr/libexec/platform-python")
 GREETING_S = 20.0
 NOISE_LIMIT = 1 << 20
 """Bytes that a shell may print before the marker."""
-GLIMPSE = 120
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_VALUE = re.compile(r"[A-Za-z0-9_./:,=@%+-]{0,1024}")
-_PATH = re.compile(r"(~?/)?[A-Za-z0-9_.+][A-Za-z0-9_./:,=@%+-]{0,1023}")
-
-
-def check_start(python: str | None, env: Mapping[str, str], where: str) -> None:
-    """Check what goes into the start command.
-
-    Args:
-        python: path or name of the interpreter.
-        env: environment of the agent.
-        where: told in front of the error (`job.yaml:7`, a node's name).
-
-    Raises:
-        InputError: a character that some login shell would not pass on unchanged.
-    """
-    if python is not None and not _PATH.fullmatch(python):
-        raise InputError(
-            f"{where}: python: {sanitize(python, GLIMPSE)!r} is not a plain path",
-            "allowed are letters, digits and _ . / : , = @ % + - (and ~/ in front)",
-        )
-    for name, value in env.items():
-        if not _NAME.fullmatch(name):
-            raise InputError(
-                f"{where}: env: {sanitize(name, GLIMPSE)!r} is not a name",
-                "allowed are letters, digits and _, not a digit first",
-            )
-        if not _VALUE.fullmatch(value):
-            raise InputError(
-                f"{where}: env: {name}: {sanitize(value, GLIMPSE)!r} cannot be passed on",
-                "allowed are letters, digits and _ . / : , = @ % + -",
-            )
 
 
 def new_marker() -> str:
@@ -85,11 +49,11 @@ def start_command(node: Node, marker: str) -> str:
     Raises:
         InputError: the node's interpreter or environment holds what a shell would change.
     """
-    check_start(node.python, node.env, node.name)
-    variables = " ".join(f"{k}={v}" for k, v in {"LC_ALL": "C", **node.env}.items())
+    pairs = {"LC_ALL": "C", **node.env}.items()
+    variables = " ".join(f"{variable_name(k)}={variable_value(v)}" for k, v in pairs)
     run = f"{' '.join(FLAGS)} -c '{PROGRAM}' {marker}"
-    if node.python:
-        tries = f"exec {node.python} {run}"
+    if node.python is not None:
+        tries = f"exec {interpreter(node.python)} {run}"
     else:
         tried = "".join(f"test -x {path} && exec {path} {run}; " for path in INTERPRETERS)
         tries = f"{tried}exec python3 {run}"

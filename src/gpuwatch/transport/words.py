@@ -1,0 +1,57 @@
+"""Words that the start command may carry: every login shell passes them on unchanged."""
+
+import re
+
+from gpuwatch.errors import InputError
+from gpuwatch.model.text import sanitize
+
+__all__ = ["GLIMPSE", "interpreter", "variable_name", "variable_value"]
+
+GLIMPSE = 120
+"""Characters of a text that an error quotes."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_VALUE = re.compile(r"[A-Za-z0-9_./:,=@%+-]{0,1024}")
+_PATH = re.compile(r"(~?/)?[A-Za-z0-9_.+][A-Za-z0-9_./:,=@%+-]{0,1023}")
+
+
+def interpreter(text: str) -> str:
+    """Return the path or name of an interpreter.
+
+    Raises:
+        InputError: some login shell would change it.
+    """
+    if not _PATH.fullmatch(text):
+        raise InputError(
+            f"{sanitize(text, GLIMPSE)!r} is not a plain path",
+            "allowed are letters, digits and _ . / : , = @ % + - (and ~/ in front)",
+        )
+    return text
+
+
+def variable_name(text: str) -> str:
+    """Return the name of an environment variable.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not _NAME.fullmatch(text):
+        raise InputError(
+            f"{sanitize(text, GLIMPSE)!r} is no name of an environment variable",
+            "allowed are letters, digits and _, not a digit first",
+        )
+    return text
+
+
+def variable_value(text: str) -> str:
+    """Return the value of an environment variable.
+
+    Raises:
+        InputError: some login shell would change it.
+    """
+    if not _VALUE.fullmatch(text):
+        raise InputError(
+            f"{sanitize(text, GLIMPSE)!r} cannot be passed on",
+            "allowed are letters, digits and _ . / : , = @ % + -",
+        )
+    return text
