@@ -110,6 +110,25 @@ def test_loss_in_a_trickle_of_tcp_beside_rdma_is_told_with_doubt() -> None:
         )
 
 
+def test_a_main_thread_in_a_network_mount_that_moves_no_bytes_may_as_well_flush() -> None:
+    flush = rank(
+        gpu=Gpu(util=2, power=120, memory=0),
+        main={"netfs": 0.9, "run": 0.1},
+        main_run=0.1,
+        loader={"futex": 1.0},
+    )
+    nodes = named(flush, *PEERS)
+    verdict = after_good(*nodes).run(nodes, 50).job
+    assert verdict.state == "STORAGE"
+    assert verdict.confidence <= 0.5
+
+
+def test_a_slow_port_that_only_carries_sessions_is_not_what_the_job_waits_for() -> None:
+    fast = replace(VICTIM, nics=(Nic(rx_mb=0.2, speed=10_000),))
+    slow = replace(VICTIM, nics=(Nic(rx_mb=1.2, speed=1000),))
+    assert settled((*named(fast, *PEERS), *named(slow, "x"))).job.state == "UNKNOWN"
+
+
 def test_waiting_without_a_fault_says_that_rdma_is_not_read() -> None:
     verdict = settled(named(VICTIM, *PEERS))
     for one in (verdict.job, verdict.nodes[0]):

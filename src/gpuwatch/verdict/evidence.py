@@ -223,11 +223,11 @@ def percent(
     """Make a finding of a share; `words` say what of, the numbers are added."""
     if share is None:
         return None
-    value = share * 100
+    value = _significant(share * 100)
     text = f"{words} {_short(value)} %"
     if threshold is None:
         return Finding(metric, value, "%", None, text)
-    limit = threshold * 100
+    limit = _significant(threshold * 100)
     side = "over" if share >= threshold else "under"
     return Finding(metric, value, "%", limit, f"{text}, {side} {_short(limit)} %")
 
@@ -240,11 +240,15 @@ def number(
         return None
     text = f"{words} {_short(value)} {unit}".rstrip()
     if threshold is None:
-        return Finding(metric, value, unit, None, text)
+        return Finding(metric, _significant(value), unit, None, text)
     side = "over" if value >= threshold else "under"
-    return Finding(
-        metric, value, unit, threshold, f"{text}, {side} {_short(threshold)} {unit}".rstrip()
-    )
+    told = f"{text}, {side} {_short(threshold)} {unit}".rstrip()
+    return Finding(metric, _significant(value), unit, _significant(threshold), told)
+
+
+def _significant(value: float) -> float:
+    """Four digits: what a judgement rests on is not known better, and a recording keeps it small."""
+    return float(f"{value:.4g}")
 
 
 def _short(value: float) -> str:

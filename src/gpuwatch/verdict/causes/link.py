@@ -20,7 +20,9 @@ from gpuwatch.verdict.features import Nic
 
 NAME = Kind("NETWORK", "link")
 _IN_USE_BYTES_S = 1e6
-"""A slow or bad port that carries less than this is not the job's."""
+"""A bad port that carries less than this is not the job's."""
+_IN_USE = 0.1
+"""Nor is a slow one that is used less: what holds up a job is full at least at times."""
 
 
 class _Fault(msgspec.Struct, frozen=True):
@@ -80,7 +82,7 @@ def _flapping(context: Context, nic: Nic) -> _Fault:
 def _slow(context: Context, nic: Nic) -> _Fault:
     """A port of the same name runs faster on most nodes."""
     speeds = context.peers.speeds.get(nic.name, ())
-    if nic.speed_mbps is None or len(speeds) < 3 or nic.bytes_s < _IN_USE_BYTES_S:
+    if nic.speed_mbps is None or len(speeds) < 3 or (nic.used or 0.0) < _IN_USE:
         return _NONE
     usual = speeds[len(speeds) // 2]
     if nic.speed_mbps > usual * (1 - context.thresholds.bandwidth_deficit):

@@ -26,6 +26,8 @@ _READS = ("block-read", "netfs", "fuse")
 _SLOW_MS = (1.0, 5.0)
 """Time that a read of a local disk takes: one NVMe reads in 0.1 ms alone, 4 ms under full load."""
 _BLIND_CAP = 0.5
+_EITHER_CAP = 0.5
+"""A main thread in a network mount, neither reading nor writing bytes, may as well flush."""
 _HIDDEN = 0.5
 """Share of samples without a known name from which on a role's waits tell nothing."""
 
@@ -94,7 +96,7 @@ def assess(context: Context) -> Assessment:
             Signal("threads.io", context.role(role).read_mb_s is not None, 0.05),
             Signal("disk", disk is not None and disk.busy is not None, 0.05),
         ),
-        cap=STARTING_CAP if begins else 1.0,
+        cap=min(STARTING_CAP if begins else 1.0, _EITHER_CAP if _either(context, role) else 1.0),
     )
 
 
@@ -116,6 +118,19 @@ def _blind(context: Context, opened: float) -> Assessment:
         ),
         signals=(Signal("threads.wchan", readable=False, weight=0.3),),
         cap=_BLIND_CAP,
+    )
+
+
+def _either(context: Context, role: str) -> bool:
+    main = context.role("main")
+    least = context.thresholds.write_rate
+    return (
+        role == "main"
+        and max(main.read_mb_s or 0.0, main.write_mb_s or 0.0) < least
+        and (
+            main.waits is not None
+            and main.waits.share("netfs", "fuse") > main.waits.share("block-read")
+        )
     )
 
 
