@@ -41,7 +41,7 @@ lock: ## Write requirements.lock anew from pyproject.toml; needs uv.
 docs: $(READY) ## Write the generated documents anew.
 	$(BIN)/python docs/generate.py
 
-lab-setup: $(READY) ## Install the Debian packages that the lab of real kernels needs; root.
+lab-setup: ## Install the Debian packages that the lab of real kernels needs; root.
 	tests/install-debian.sh tests/lab/debian-packages.txt
 
 demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.

@@ -4,6 +4,7 @@
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for word in $(cat /proc/cmdline); do
     case $word in home=* | node=* | name=* | subnet=*) eval "$word" ;; esac
 done
@@ -17,7 +18,12 @@ mkdir -p /mnt/lab /mnt/data /mnt/shared /run/sshd /run/modules/lib/modules
 mount -t hostfs -o "$home" hostfs /mnt/lab
 exec 2>/mnt/lab/init.log
 hostname "$name"
+
+# The kernel loads by itself what a command needs: queueing disciplines, mapper targets, NFS.
 mount --bind /usr/lib/uml/modules /run/modules/lib/modules
+printf '#!/bin/sh\nexec modprobe -d /run/modules "$@"\n' >/run/modprobe
+chmod +x /run/modprobe
+echo /run/modprobe >/proc/sys/kernel/modprobe
 
 ip link set vec0 name eth0
 ip link set lo up
@@ -25,7 +31,7 @@ ip link set eth0 up
 ip address add "$subnet.$node/24" dev eth0
 
 # The local disk hangs behind the device mapper, so that a fault can slow it under a mounted file system.
-modprobe -d /run/modules dm-mod
+/run/modprobe dm-mod
 dmsetup create --noudevsync disk --table "0 $(cat /sys/block/ubda/size) linear /dev/ubda 0"
 dmsetup mknodes
 mount /dev/mapper/disk /mnt/data

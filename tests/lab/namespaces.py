@@ -22,7 +22,6 @@ from lab.node import (
     bridged,
     children,
     furnish,
-    inside,
     known_hosts,
     path,
     run,
@@ -32,15 +31,18 @@ INIT = f"""
 set -e
 hostname {{name}}
 mount --make-rprivate /
-mkdir -p /run/lab
-mount --bind {{home}} /run/lab
+cd {{home}}
+mkdir -p disk
 mount -t tmpfs tmpfs /mnt
 mkdir -p {HOME} {LOCAL} {SHARED}
-mount --move /run/lab {HOME}
-mkdir -p {HOME}/disk
-mount --bind {HOME}/disk {LOCAL}
+mount --bind . {HOME}
+mount --bind disk {LOCAL}
 mount -t tmpfs tmpfs /run
-mkdir -p /run/sshd
+mkdir -p /run/sshd /run/cgroup
+mount --rbind /sys/fs/cgroup /run/cgroup
+mount -t sysfs sysfs /sys
+mount --move /run/cgroup /sys/fs/cgroup
+cd /
 exec /usr/sbin/sshd -D -e -f {HOME}/sshd_config
 """
 
@@ -82,16 +84,17 @@ class Namespaces:
         self.home = home
         self.port = f"{lab}p{number}"
         self._netns = f"{lab}-{name}"
-        self._lab = lab
+        self.lab = lab
         self._init: subprocess.Popen[bytes] | None = None
+        self._programs: list[Program] = []
 
     def wire(self) -> None:
         """Make the node's network namespace and plug it into the lab's bridge."""
-        end = f"{self._lab}e"
+        end = f"{self.lab}e"
         run("ip", "netns", "add", self._netns)
-        run("ip", "-n", self._lab, "link", "add", self.port, "type", "veth", "peer", "name", end,
+        run("ip", "-n", self.lab, "link", "add", self.port, "type", "veth", "peer", "name", end,
             "netns", self._netns)  # fmt: skip
-        run("ip", "-n", self._lab, "link", "set", self.port, "master", "bridge", "up")
+        run("ip", "-n", self.lab, "link", "set", self.port, "master", "bridge", "up")
         run("ip", "-n", self._netns, "link", "set", end, "name", INTERFACE)
         run("ip", "-n", self._netns, "address", "add", f"{self.address}/24", "dev", INTERFACE)
         run("ip", "-n", self._netns, "link", "set", INTERFACE, "up")
@@ -102,14 +105,16 @@ class Namespaces:
         script = INIT.format(name=self.name, home=self.home)
         with (self.home / "sshd.log").open("wb") as log:
             self._init = subprocess.Popen(
-                inside(self._netns, "unshare", "--fork", "--kill-child", "--pid", "--mount-proc",
-                       "--uts", "--ipc", "sh", "-c", script),
+                ["nsenter", f"--net=/run/netns/{self._netns}", "unshare", "--fork", "--kill-child",
+                 "--pid", "--mount-proc", "--uts", "--ipc", "sh", "-c", script],
                 stdin=subprocess.DEVNULL, stderr=log,
             )  # fmt: skip
 
     def start(self, words: Sequence[str], env: dict[str, str], log: str = JOB_LOG) -> Program:
         """Start a program on the node; its output is appended to `log` in its home."""
-        return Program(self._entered(words), env, self.home / log)
+        program = Program(self._entered(words), env, self.home / log)
+        self._programs.append(program)
+        return program
 
     def run(self, words: Sequence[str]) -> str:
         """Run a program on the node to its end; its output, or a RuntimeError that shows it."""
@@ -123,6 +128,10 @@ class Namespaces:
 
     def halt(self) -> None:
         """End the node and all that runs in it."""
+        # The first process ends only when others are reaped, which stopped parents would not do.
+        for program in self._programs:
+            program.kill()
+            program.wait()
         if self._init is not None and self._init.poll() is None:
             for pid in children(self._init.pid):
                 os.kill(pid, signal.SIGKILL)

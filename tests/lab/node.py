@@ -52,12 +52,14 @@ class Process(Protocol):
 class Node(Protocol):
     """One node of the lab."""
 
+    lab: str
+    """The network namespace of the host in which its port is."""
     name: str
     address: str
     home: Path
     """The folder of the host that the node sees as HOME."""
     port: str
-    """Its port on the bridge, in the lab's namespace."""
+    """Its port on the bridge."""
 
     def start(self, words: Sequence[str], env: dict[str, str], log: str = JOB_LOG) -> Process:
         """Start a program on the node; its output is appended to `log` in its home."""

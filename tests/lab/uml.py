@@ -125,7 +125,7 @@ class Guest:
         self.home = home
         self.port = f"{lab}p{number}"
         self.console = Console(home / "console")
-        self._lab = lab
+        self.lab = lab
         self._number = number
         self._kernel: subprocess.Popen[bytes] | None = None
 
@@ -138,7 +138,7 @@ class Guest:
         line = self.console.guest_end
         words = [
             "unshare", "--fork", "--kill-child", "--pid", "linux.uml", f"mem={memory_mb}M",
-            f"umid={self._lab}-{self.name}", f"uml_dir={self.home}/uml", "quiet",
+            f"umid={self.lab}-{self.name}", f"uml_dir={self.home}/uml", "quiet",
             "rootfstype=hostfs", "rootflags=/", "root=/dev/root", "ro", f"init={INIT}",
             f"ubd0={disk}", f"vec0:transport=tap,ifname={self.port},depth=128,gro=1",
             "con=null", "con0=null,fd:1", f"ssl0=fd:{line},fd:{line}",
@@ -146,7 +146,7 @@ class Guest:
         ]  # fmt: skip
         with (self.home / "kernel.log").open("wb") as log:
             self._kernel = subprocess.Popen(
-                inside(self._lab, *words), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                inside(self.lab, *words), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 pass_fds=[line],
             )  # fmt: skip
         self.console.listen()
