@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup bench-start clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short bench-start clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -43,6 +43,16 @@ docs: $(READY) ## Write the generated documents anew.
 
 lab-setup: ## Install the Debian packages that the lab of real kernels needs; root.
 	tests/install-debian.sh tests/lab/debian-packages.txt
+
+lab: $(READY) lab-setup ## Break real clusters in every way, score the verdicts; root; 45 minutes (SCENARIO=net-loss: two).
+	$(BIN)/python tests/lab/run.py $(SCENARIO)
+
+lab-healthy: $(READY) lab-setup ## Score 20 healthy minutes, and 20 of jobs that are healthy but odd; root.
+	$(BIN)/python tests/lab/run.py --set healthy
+
+lab-short: $(READY) lab-setup ## Score three faults, fail where one is judged wholly wrong; root; under 8 minutes.
+	rm -rf build/lab-short
+	$(BIN)/python tests/lab/run.py --set short --strict --out build/lab-short
 
 demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.
 	$(BIN)/gpuwatch demo

@@ -4,7 +4,6 @@ import json
 import random
 import shutil
 import signal
-import statistics
 import time
 import zlib
 from collections.abc import Sequence
@@ -95,12 +94,6 @@ def steps(node: Node) -> list[float]:
     except FileNotFoundError:
         return []
     return [float(line.split()[2]) for line in lines if line.startswith("step ")]
-
-
-def step_s(node: Node, begin: int = 0) -> float | None:
-    """Return the median time of the steps from the one with that place in the log."""
-    done = steps(node)[begin:]
-    return statistics.median(done) if done else None
 
 
 def await_steps(nodes: Sequence[Node], count: int, seconds: float = 90) -> None:

@@ -28,28 +28,35 @@ class Ring:
             self._before, _ = listener.accept()
         self._parts = len(peers)
 
-    def reduce(self, size: int, first_bytes: Callable[[], None]) -> None:
-        """Move what a ring all-reduce of `size` bytes moves; tell when the peer's bytes begin."""
+    def reduce(self, size: int, waits: Callable[[], None], moves: Callable[[], None]) -> None:
+        """Move what a ring all-reduce of `size` bytes moves.
+
+        Args:
+            size: bytes that are reduced.
+            waits: called in each turn before any byte of the rank before came.
+            moves: called when the first byte came.
+        """
         part = size // self._parts
-        for turn in range(2 * (self._parts - 1)):
+        for _ in range(2 * (self._parts - 1)):
+            waits()
             sender = threading.Thread(target=self._send, args=(part,))
             sender.start()
-            self._receive(part, first_bytes if turn == 0 else None)
+            self._receive(part, moves)
             sender.join()
 
     def _send(self, size: int) -> None:
         while size > 0:
             size -= self._next.send(self._sent[: min(CHUNK, size)])
 
-    def _receive(self, size: int, first_bytes: Callable[[], None] | None) -> None:
-        while size > 0:
-            got = len(self._before.recv(min(CHUNK, size)))
+    def _receive(self, size: int, moves: Callable[[], None]) -> None:
+        rest = size
+        while rest > 0:
+            got = len(self._before.recv(min(CHUNK, rest)))
             if not got:
                 sys.exit("the rank before is gone")
-            if first_bytes is not None:
-                first_bytes()
-                first_bytes = None
-            size -= got
+            if rest == size:
+                moves()
+            rest -= got
 
 
 def _connect(host: str, port: int) -> socket.socket:

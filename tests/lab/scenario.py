@@ -54,11 +54,13 @@ class Scenario:
         kind: `uml` for nodes with a kernel each, `host` for namespaces on this one.
         nodes: how many; they are called gpu01, gpu02 and so on.
         ranks: on each node, with a GPU each.
-        options: of the trainer from the start (see `control.Control`).
+        data: where the data set lies.
         job: what may be said of the job during the fault.
         on: what may be said of single nodes; of all others `rest`.
         culprits: ids that may be named; naming another is wrong. None: whoever is named, it is
             wrong.
+        options: of the trainer from the start (see `control.Control`).
+        from_start: the job starts while it is watched, and that is what is judged.
         recurring: what must be told as recurring, because it is too short for a verdict.
     """
 
@@ -69,13 +71,14 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     data: Literal["disk", "nfs", "object"] = "disk"
-    healthy_s: int = 40
-    fault_s: int = 60
+    healthy_s: int = 30
+    fault_s: int = 50
     after_s: int = 0
     job: Accept = WELL
     on: dict[str, Accept] = field(default_factory=dict)
     rest: Accept = WAITS
     culprits: tuple[str, ...] = ()
+    from_start: bool = False
     recurring: str | None = None
 
     @property

@@ -1,8 +1,9 @@
 """One rank of a small data-parallel job: real files, real decoding, a real ring over TCP.
 
 Only its GPU is not real: the rank tells `launch` what it would do, idle while it waits for data,
-compute, spin while it waits for peers in the collective, copy while bytes move. It prints a line
-a step, as jobs do, and writes what it truly does to `truth.RANK.jsonl` with both clocks.
+compute, spin while it waits for peers in the collective, copy while bytes move. The first rank of
+a node prints a line a step, as jobs do; each writes what it truly does to `truth.RANK.jsonl`, with
+both clocks.
 """
 
 import argparse
@@ -63,7 +64,7 @@ class Rank:
         self._args = args
         self._gpu = Gpu(self._local, int(os.environ["LAB_GPU_PIPE"]))
         self._truth = Truth(args.home / f"truth.{self._rank}.jsonl")
-        self._batches: Queue[int] = mp.Queue(maxsize=4)
+        self._batches: Queue[int] = mp.Queue(maxsize=2)
         for _ in range(args.loaders):
             given = (args.data, args.files, self._local, self._batches)
             mp.Process(target=load, args=given, daemon=True).start()
@@ -85,8 +86,10 @@ class Rank:
             for _ in range(told.accumulate):
                 self._batch(told, step, "compute")
             self._truth.phase("exchange", step)
-            self._gpu.phase("spin")
-            self._ring.reduce(int(self._args.bytes), lambda: self._gpu.phase("copy"))
+            size = int(self._args.bytes)
+            self._ring.reduce(
+                size, lambda: self._gpu.phase("spin"), lambda: self._gpu.phase("copy")
+            )
             self._gpu.phase("idle")
             if told.evaluate_every and step % told.evaluate_every == told.evaluate_every - 1:
                 for _ in range(told.evaluate_batches):
@@ -95,7 +98,8 @@ class Rank:
             if told.gap_s:
                 self._truth.phase("gap", step)
                 time.sleep(told.gap_s)
-            print(f"step {step} {time.monotonic() - began:.3f} s", flush=True)
+            if self._local == 0:
+                print(f"step {step} {time.monotonic() - began:.3f} s", flush=True)
 
     def _batch(self, told: Control, step: int, phase: str) -> None:
         """Wait for data, then compute on them, piece by piece."""
@@ -183,7 +187,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True, help="for the truth")
     parser.add_argument("--scratch", type=Path, required=True, help="for what it writes")
     parser.add_argument("--compute", type=float, default=0.4, help="seconds a batch")
-    parser.add_argument("--bytes", type=float, default=8e6, help="of all gradients")
+    parser.add_argument("--bytes", type=float, default=2e6, help="of all gradients")
     parser.add_argument("--loaders", type=int, default=2)
     Rank(parser.parse_args()).train()
 

@@ -1,0 +1,213 @@
+"""The lab's scenarios: what is broken, and what may be said of it, with the reasons.
+
+Acceptable sets stand here before a run and follow from what the fault is, not from what gpuwatch
+can tell today. Nodes are called gpu01 and so on; the ring goes from each to the next.
+"""
+
+from lab.scenario import WELL, Accept, Scenario
+from lab.switches import HANGS, Switch
+
+__all__ = ["FAULTS", "HEALTHY", "SCENARIOS", "SHORT"]
+
+_MAIN = Accept(
+    ("CPU/main-thread",), "the main thread works before each step and its GPU waits for it"
+)
+_DECODE = Accept(
+    ("CPU/data-prep",), "loaders use all the CPU time they get and the GPU waits for data"
+)
+_SAVE = Accept(("STORAGE/checkpoint",), "its first rank writes and syncs while its GPU waits")
+_THROTTLED = Accept(
+    ("GPU/throttled",), "clocks down for heat, reason bits set, the same work takes longer"
+)
+_STANDS = Accept(("HUNG",), "nothing moves any more, on any node")
+_STANDS_TOO = Accept(
+    ("HUNG", "PEER"), "nothing moves; seen alone it waits for the rank that stands"
+)
+_UNREAD = Accept(
+    ("COMPUTE", "UNKNOWN"), "it is well, and of its GPU too little is read to be sure of that"
+)
+_ENDED = Accept(
+    ("IDLE", "UNKNOWN"), "no process of the job is left and GPUs are idle; not at fault in any way"
+)
+_STARTS = Accept(
+    ("STARTUP", "STARTUP/compile"), "it works on its first step and none was made before"
+)
+
+_CPU = (
+    Scenario(
+        name="main-thread", kind="uml", nodes=3,
+        faults=(Switch("main thread works 1 s a step", "gpu02", {"main_busy_s": 1.0}, slower=1.5),),
+        job=_MAIN, on={"gpu02": _MAIN}, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="main-thread-one-of-four", kind="host", nodes=1, ranks=4,
+        faults=(
+            Switch(
+                "main thread of rank 2 works 1 s a step", "gpu01",
+                {"ranks": {"2": {"main_busy_s": 1.0}}}, slower=1.5,
+            ),
+        ),
+        job=_MAIN, on={"gpu01": _MAIN}, culprits=("rank 2 of gpu01", "gpu01"),
+    ),
+    Scenario(
+        name="decode", kind="uml", nodes=3,
+        faults=(Switch("files are decoded 100 times", "gpu02", {"decode": 100}, slower=1.5),),
+        job=_DECODE, on={"gpu02": _DECODE}, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="decode-everywhere", kind="uml", nodes=2,
+        faults=(Switch("files are decoded 100 times", "", {"decode": 100}, slower=1.5),),
+        job=_DECODE, rest=_DECODE,
+        culprits=("all nodes", "gpu01", "gpu02", "rank 0 of gpu01", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="loaders-pinned", kind="host", nodes=2,
+        faults=(
+            Switch("loaders on CPU 0, files decoded 40 times", "gpu02",
+                   {"decode": 40, "pin": [0]}, slower=1.3),
+        ),
+        job=Accept(("CPU/pinned", "CPU/data-prep"), "two loaders share one CPU while another is free"),
+        on={"gpu02": Accept(("CPU/pinned", "CPU/data-prep"), "the same, seen on the node")},
+        culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+)  # fmt: skip
+
+_STORAGE = (
+    Scenario(
+        name="checkpoint", kind="uml", nodes=3,
+        faults=(
+            Switch("rank 0 writes a checkpoint", "gpu01",
+                   {"checkpoint_every_s": 1, "checkpoint_s": 300}, slower=0),
+        ),
+        job=_SAVE, on={"gpu01": _SAVE}, culprits=("gpu01", "rank 0 of gpu01"),
+    ),
+    Scenario(
+        name="checkpoint-one-of-four", kind="uml", nodes=2, ranks=2,
+        faults=(
+            Switch("rank 0 writes a checkpoint", "gpu01",
+                   {"checkpoint_every_s": 1, "checkpoint_s": 300}, slower=0),
+        ),
+        job=_SAVE, on={"gpu01": _SAVE}, culprits=("gpu01", "rank 0 of gpu01"),
+    ),
+    Scenario(
+        name="checkpoint-apart", kind="uml", nodes=2,
+        faults=(
+            Switch("a child of rank 0 writes checkpoints", "gpu01",
+                   {"checkpoint_every_s": 1, "checkpoint_s": 20, "checkpoint_apart": True}, slower=0.8),
+        ),
+        job=Accept(("COMPUTE",), "an asynchronous checkpoint that nobody waits for"), rest=WELL,
+    ),
+    Scenario(
+        name="checkpoint-recurring", kind="uml", nodes=2, fault_s=210,
+        faults=(
+            Switch("rank 0 writes for 8 s each minute", "gpu01",
+                   {"checkpoint_every_s": 52, "checkpoint_s": 8}, slower=0.8),
+        ),
+        job=Accept(("COMPUTE", "STORAGE/checkpoint"), "it computes, but for 8 s of each minute"),
+        on={"gpu01": Accept(("COMPUTE", "STORAGE/checkpoint"), "the same, on the node that writes")},
+        rest=Accept(("COMPUTE", "PEER"), "it computes, but for 8 s of each minute"),
+        culprits=("gpu01", "rank 0 of gpu01"), recurring="STORAGE/checkpoint",
+    ),
+)  # fmt: skip
+
+_GPU = (
+    Scenario(
+        name="gpu-throttled", kind="uml", nodes=3,
+        faults=(
+            Switch("the GPU slows down for heat", "gpu02", {"gpu": "throttled", "compute": 2.2}, slower=1.5),
+        ),
+        job=_THROTTLED, on={"gpu02": _THROTTLED},
+        culprits=("gpu02", "rank 1 of gpu02", "GPU 0 of gpu02"),
+    ),
+    Scenario(
+        name="gpu-throttled-one-of-four", kind="uml", nodes=2, ranks=2,
+        faults=(
+            Switch("GPU 1 slows down for heat", "gpu02",
+                   {"ranks": {"1": {"gpu": "throttled", "compute": 2.2}}}, slower=1.5),
+        ),
+        job=_THROTTLED, on={"gpu02": _THROTTLED},
+        culprits=("gpu02", "rank 3 of gpu02", "GPU 1 of gpu02"),
+    ),
+    Scenario(
+        name="gpu-lost", kind="uml", nodes=3,
+        faults=(
+            Switch("the GPU is off the bus", "gpu02", {"hang": True, "nvml": ["* * error 15"]}, slower=0),
+        ),
+        job=Accept(("GPU/fault",), "a lost GPU is what the job stands still for"),
+        on={"gpu02": Accept(("GPU/fault",), "NVML answers that the GPU is lost")}, rest=_STANDS_TOO,
+        culprits=("gpu02", "rank 1 of gpu02", "GPU 0 of gpu02"),
+    ),
+    Scenario(
+        name="nvml-hangs", kind="uml", nodes=2,
+        faults=(Switch("NVML hangs", "gpu02", {"nvml": ["* * hang"]}, nvml=HANGS),),
+        job=_UNREAD, on={"gpu02": _UNREAD}, rest=WELL,
+    ),
+    Scenario(
+        name="no-utilisation", kind="uml", nodes=2,
+        faults=(
+            Switch("no utilisation", "gpu02", {"nvml": ["* nvmlDeviceGetUtilizationRates error 3"]},
+                   nvml="code 3"),
+        ),
+        job=_UNREAD, on={"gpu02": _UNREAD}, rest=WELL,
+    ),
+    Scenario(
+        name="no-utilisation-main-thread", kind="uml", nodes=2,
+        options={"nvml": ["* nvmlDeviceGetUtilizationRates error 3"]},
+        faults=(
+            Switch("main thread works 1 s a step", "gpu02",
+                   {"main_busy_s": 1.0, "nvml": ["* nvmlDeviceGetUtilizationRates error 3"]}, slower=1.5),
+        ),
+        job=_MAIN, on={"gpu02": _MAIN}, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+)  # fmt: skip
+
+_STILL = (
+    Scenario(
+        name="deadlock", kind="uml", nodes=3, fault_s=90,
+        faults=(Switch("a rank waits for a lock for ever", "gpu02", {"hang": True}, slower=0),),
+        job=_STANDS, on={"gpu02": _STANDS}, rest=_STANDS_TOO, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="job-ends", kind="uml", nodes=2,
+        faults=(Switch("the job ends", "", {"end": True}, slower=0),),
+        job=_ENDED, rest=_ENDED,
+    ),
+    Scenario(
+        name="startup", kind="uml", nodes=2, healthy_s=0, from_start=True,
+        options={"startup_s": 300}, job=_STARTS, rest=_STARTS,
+    ),
+)  # fmt: skip
+
+
+def _odd(name: str, words: str, switches: dict[str, object], slower: float, why: str) -> Scenario:
+    accept = Accept(("COMPUTE",), why)
+    return Scenario(
+        name=f"odd-{name}", kind="uml", nodes=2, healthy_s=20, fault_s=240,
+        faults=(Switch(words, "", switches, slower=slower),), job=accept, rest=accept,
+    )  # fmt: skip
+
+
+HEALTHY = (
+    Scenario(name="healthy-long", kind="uml", nodes=3, healthy_s=1200, fault_s=0),
+    _odd("evaluation", "8 batches are evaluated each 10 steps",
+         {"evaluate_every": 10, "evaluate_batches": 8}, 0.8,
+         "evaluation computes and exchanges nothing"),
+    _odd("accumulation", "4 batches are computed for each exchange", {"accumulate": 4}, 2.0,
+         "network silence between exchanges is normal"),
+    _odd("gaps", "0.08 s of nothing after each step", {"gap_s": 0.08}, 1.0,
+         "small gaps between steps are no loss that anybody can be named for"),
+    _odd("spin", "the main thread spins while its GPU computes", {"spin_main": True}, 0.8,
+         "CUDA spins by default: a main thread at 100 % with a busy GPU waits for nothing"),
+    _odd("offload", "8 MB of state are written and read each step", {"offload_bytes": 8 << 20}, 0.8,
+         "writes beside the computation that no step waits for"),
+)  # fmt: skip
+
+FAULTS = (
+    Scenario(name="healthy", kind="uml", nodes=3, healthy_s=60, fault_s=0),
+    *_CPU,
+    *_STORAGE,
+    *_GPU,
+    *_STILL,
+)
+SHORT = ("checkpoint", "main-thread", "gpu-throttled-one-of-four")
+SCENARIOS = {scenario.name: scenario for scenario in (*FAULTS, *HEALTHY)}
