@@ -129,6 +129,15 @@ def test_a_slow_port_that_only_carries_sessions_is_not_what_the_job_waits_for() 
     assert settled((*named(fast, *PEERS), *named(slow, "x"))).job.state == "UNKNOWN"
 
 
+@pytest.mark.parametrize("seconds", [20, 90])
+def test_whoever_comes_late_does_not_take_half_a_wait_for_work(seconds: int) -> None:
+    middling = rank(gpu=Gpu(util=98, power=400, memory=15))
+    verdict = settled(named(middling, *PEERS), seconds)
+    assert verdict.job.confidence <= 0.6
+    with_culprit = settled((*named(middling, *PEERS), *named(READS, "x")), seconds)
+    assert with_culprit.job.confidence <= 0.6
+
+
 def test_waiting_without_a_fault_says_that_rdma_is_not_read() -> None:
     verdict = settled(named(VICTIM, *PEERS))
     for one in (verdict.job, verdict.nodes[0]):

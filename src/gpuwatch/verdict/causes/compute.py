@@ -1,6 +1,7 @@
 """COMPUTE: the GPU works; nothing is waited for."""
 
 from gpuwatch.verdict.evidence import (
+    UNDETERMINED_CAP,
     Assessment,
     Context,
     Kind,
@@ -12,6 +13,9 @@ from gpuwatch.verdict.evidence import (
 )
 
 NAME = Kind("COMPUTE", None)
+_WORKING = 0.7
+"""Share of the power limit that training was published to draw at least. A GPU that was never seen
+there may wait for a part of each step: whoever came late has not seen its good minutes."""
 
 
 def assess(context: Context) -> Assessment:
@@ -39,7 +43,17 @@ def assess(context: Context) -> Assessment:
             Signal("nvml.throttle_hw_thermal_ns", gpu.throttled is not None, 0.05),
             Signal("threads", context.rank is not None, 0.05),
         ),
+        cap=UNDETERMINED_CAP if _middling(context) else 1.0,
     )
+
+
+def _middling(context: Context) -> bool:
+    gpu, t = context.gpu, context.thresholds
+    if context.ranks < 2 or not gpu.util or gpu.power_w is None or gpu.limit_w is None:
+        return False
+    if (gpu.memory_util or 0.0) >= t.memory_activity:
+        return False
+    return max(gpu.power_w / gpu.util, gpu.compute_w or 0.0) < _WORKING * gpu.limit_w
 
 
 __all__ = ["NAME", "assess"]
