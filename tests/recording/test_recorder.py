@@ -80,6 +80,25 @@ def mode(path: Path) -> int:
     return 0o700 if path.is_dir() else 0o600
 
 
+def test_the_name_of_each_log_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a loss of power a log is found only if its directory was synced since it came."""
+    synced: list[int] = []
+    through = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        through(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    recorder = create(tmp_path / "rec", facts(), None, SHORT)
+    assert tmp_path.stat().st_ino in synced
+    feed(recorder, stream(0, 40))
+    recorder.close()
+    logs = recorder.status.segments
+    assert logs > 3
+    assert synced.count((recorder.directory / "wal").stat().st_ino) >= logs
+
+
 def test_links_and_hellos_stand_in_the_judge_state(tmp_path: Path) -> None:
     recorder = create(tmp_path / "rec", facts(), None, SHORT)
     lost = Link(event_no=0, arrived_us=0, wall_us=0, node="gpu001", state="lost", step="login")

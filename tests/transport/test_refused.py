@@ -113,7 +113,7 @@ async def test_a_new_host_key_is_accepted_where_asked_for_and_kept(
     sshd: Start, watching: Any
 ) -> None:
     server = sshd()
-    server.known_hosts.write_bytes(b"rubbish\n\xff\xfe broken line\n")
+    server.known_hosts.write_bytes(b"rubbish\n\xff\xfe broken line without end")
     async with watching(server.node(host_keys="accept-new")) as watch:
         await watch.sample("node", sequence=0)
     async with watching(server.node(host_keys="strict")) as watch:

@@ -5,6 +5,7 @@ import sys
 from typing import Any, Dict, Optional
 
 from gpuwatch.agent import catalogue
+from gpuwatch.agent.frame import clean
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.lines import after, cpus
 
@@ -23,7 +24,7 @@ def facts(host: Host, version: Optional[str]) -> Dict[str, Any]:
         "hostname": _word(host, "/proc/sys/kernel/hostname"),
         "kernel": _word(host, "/proc/sys/kernel/osrelease"),
         "machine": os.uname().machine,
-        "python": "%d.%d.%d %s" % (sys.version_info[:3] + (sys.executable,)),
+        "python": clean("%d.%d.%d %s" % (sys.version_info[:3] + (sys.executable,))),
         "user": _user(host, uid),
         "uid": uid,
         "cpus": cpus(after(_text(host, "/proc/self/status"), b"Cpus_allowed_list:") or b""),

@@ -96,23 +96,24 @@ def run(pipe: int, parent: int, locators: Sequence[str], interval_s: float) -> N
 
 def _alone(pipe: int, parent: int) -> None:
     """Cut all ties to the agent but the pipe, and die when it dies."""
-    import ctypes
     import signal
 
     signal.set_wakeup_fd(-1)
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(each, signal.SIG_DFL)
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
-    libc.prctl(PR_SET_NAME, NAME, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(0)
     for name in os.listdir("/proc/self/fd"):
         if int(name) != pipe:
             with contextlib.suppress(OSError):  # the folder's own is closed already
                 os.close(int(name))
     for _ in range(3):
         os.open(os.devnull, os.O_RDWR)
+    import ctypes  # from the node's disk, which may hang: nothing of the agent's is held by now
+
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_NAME, NAME, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
 
 
 def _send(pipe: int, message: List[Any]) -> None:

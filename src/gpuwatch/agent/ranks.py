@@ -21,7 +21,9 @@ ROUNDS = 12
 YOUNG_S = 30.0
 """Until this age each scan looks again: a launcher forks first and becomes the rank by exec."""
 MAX_ENVIRON = 1 << 18
-MAX_COMMAND = 1 << 16
+MAX_COMMAND = 1 << 13
+"""Bytes of a command line that are looked at, and kept: a node may run thousands of processes, and
+`match` may take a time that grows with the square of this."""
 MAX_DEVICES = 256
 """Descriptors of one process that are looked through for a GPU."""
 LAUNCHER = re.compile(

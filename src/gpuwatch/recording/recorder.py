@@ -125,6 +125,7 @@ def _begin(directory: Path, facts: session.Session, limits: Limits) -> Writer:
     first = wal.Log(wal.path(directory, 1))
     lines = wal.Log(directory / manifest.FILE)
     session.store(directory, facts)
+    session.sync_directory(directory.parent)
     return Writer(directory, first, Sealer(directory, lines), 2 * limits.seal_bytes)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.recording.record import Layout, Record, decode
+from gpuwatch.recording.session import sync_directory
 
 __all__ = ["MAX_RECORD", "Damage", "Log", "frame", "number", "path", "read"]
 
@@ -66,6 +67,12 @@ class Log:
     def __init__(self, file: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor = os.open(file, flags, 0o600)
+        try:
+            sync_directory(file.parent)  # fdatasync makes what it holds durable, not its name
+        except OSError:
+            os.close(self._descriptor)
+            file.unlink()
+            raise
         self._durable = 0
         self.size = 0
 

@@ -100,9 +100,11 @@ class KnownHosts:
         words = " ".join(line.split()[:3])
         try:
             self.files[0].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            with open(os.open(self.files[0], flags, 0o600), "w", encoding="ascii") as file:  # noqa: PTH123 - of a descriptor
-                file.write(words + "\n")
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+            with open(os.open(self.files[0], flags, 0o600), "r+b") as file:  # noqa: PTH123 - of a descriptor
+                size = file.seek(0, os.SEEK_END)
+                whole = not size or os.pread(file.fileno(), 1, size - 1) == b"\n"
+                file.write((b"" if whole else b"\n") + words.encode("ascii") + b"\n")
         except (OSError, IndexError):
             return False
         self.keys.load(words)
