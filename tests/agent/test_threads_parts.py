@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.agent.host import Host, Options
-from gpuwatch.agent.ranks import Census, Rank, stat_of
+from gpuwatch.agent.ranks import Census, Rank, _pattern, stat_of
 from gpuwatch.agent.sources import threads
 from gpuwatch.agent.thread import Access, Gone, Look, Thread, Watched
 
@@ -287,3 +287,9 @@ def test_loaders_take_turns_and_none_is_forgotten(tmp_path: Path) -> None:
         reader.sample()
     assert set(looked) == set(range(1, 102))
     assert min(looked.values()) >= 4
+
+
+@pytest.mark.parametrize("match", ["(?u)torch", "(", "a{99999999999}"])
+def test_a_match_that_is_no_pattern_of_bytes_is_text(match: str) -> None:
+    """The viewer takes what its own Python takes, of text; the node's may be another."""
+    assert _pattern(match).search(b"x" + match.encode())  # type: ignore[union-attr]

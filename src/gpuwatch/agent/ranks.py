@@ -358,12 +358,12 @@ class Census(object):
 
 
 def _pattern(match: Optional[str]) -> Optional[Pattern[bytes]]:
-    """Compile `match`; what is no regular expression is looked for as it stands."""
+    """Compile `match`; what is no regular expression of bytes here is looked for as it stands."""
     if not match:
         return None
     try:
         return re.compile(match.encode("utf-8", "replace"))
-    except re.error:
+    except (re.error, ValueError, OverflowError, RecursionError):
         return re.compile(re.escape(match.encode("utf-8", "replace")))
 
 

@@ -21,12 +21,8 @@ def interpreter(text: str) -> str:
     Raises:
         InputError: some login shell would change it.
     """
-    if not _PATH.fullmatch(text):
-        raise InputError(
-            f"{sanitize(text, GLIMPSE)!r} is not a plain path",
-            "allowed are letters, digits and _ . / : , = @ % + - (and ~/ in front)",
-        )
-    return text
+    allowed = "letters, digits and _ . / : , = @ % + - (and ~/ in front)"
+    return _fitting(_PATH, text, "is not a plain path", allowed)
 
 
 def variable_name(text: str) -> str:
@@ -35,12 +31,8 @@ def variable_name(text: str) -> str:
     Raises:
         InputError: it is none.
     """
-    if not _NAME.fullmatch(text):
-        raise InputError(
-            f"{sanitize(text, GLIMPSE)!r} is no name of an environment variable",
-            "allowed are letters, digits and _, not a digit first",
-        )
-    return text
+    allowed = "letters, digits and _, not a digit first"
+    return _fitting(_NAME, text, "is no name of an environment variable", allowed)
 
 
 def variable_value(text: str) -> str:
@@ -49,9 +41,11 @@ def variable_value(text: str) -> str:
     Raises:
         InputError: some login shell would change it.
     """
-    if not _VALUE.fullmatch(text):
-        raise InputError(
-            f"{sanitize(text, GLIMPSE)!r} cannot be passed on",
-            "allowed are letters, digits and _ . / : , = @ % + -",
-        )
+    allowed = "letters, digits and _ . / : , = @ % + -"
+    return _fitting(_VALUE, text, "cannot be passed on", allowed)
+
+
+def _fitting(pattern: re.Pattern[str], text: str, wrong: str, allowed: str) -> str:
+    if not pattern.fullmatch(text):
+        raise InputError(f"{sanitize(text, GLIMPSE)!r} {wrong}", f"allowed are {allowed}")
     return text
