@@ -170,6 +170,21 @@ def test_a_folder_that_holds_a_recording_is_refused(
     assert "holds a recording already" in done.stderr
 
 
+def test_a_disk_that_stays_full_is_told_at_the_end(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48k,mode=700", "gpuwatch-test", str(disk)]
+    subprocess.run(mount, check=True)
+    try:
+        done = run_gpuwatch("record", "--out", disk / "R", "--for", "5s")
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert done.returncode == 1
+    told = done.stderr.splitlines()[-1]
+    assert f"gpuwatch: {disk}/R: not recorded to the end, only up to event" in told
+    assert told.endswith("No space left on device")
+
+
 def test_it_ends_by_itself_when_no_node_will_ever_come(
     nodes: tuple[Sshd, Sshd], tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ async def _record(job: Job, folder: Path, seconds: float | None) -> int:
         await watch.close(engine)
         progress.end()
     print(folder, flush=True)  # noqa: T201
+    watch.check_recorded()
     code = watch.attendance.exit_code()
     # Without --for a signal is the one way to end, so it is no interruption.
     return code or (INTERRUPTED if interrupted and seconds is not None else 0)

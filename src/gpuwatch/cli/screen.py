@@ -58,6 +58,7 @@ async def _live(job: "Job", *, recorded: bool) -> int:
         await watch.release()
     if folder is not None:
         print(folder)  # noqa: T201
+    watch.check_recorded()
     return watch.attendance.exit_code() or code
 
 

@@ -14,7 +14,7 @@ import platformdirs
 from gpuwatch import __version__
 from gpuwatch.cli.jobs import described, nodes_of
 from gpuwatch.engine.run import Sink, run
-from gpuwatch.errors import UnreachableError
+from gpuwatch.errors import GpuwatchError, UnreachableError
 from gpuwatch.feed.live import Live
 from gpuwatch.job.types import Job
 from gpuwatch.model.cluster import Cluster
@@ -145,6 +145,20 @@ class Watch:
         await self.feed.close()
         if self.recorder is not None:
             await asyncio.to_thread(self.recorder.close)
+
+    def check_recorded(self) -> None:
+        """Raise what keeps the recording from being whole, once it is closed.
+
+        Raises:
+            GpuwatchError: the disk refused to the end.
+        """
+        if self.recorder is None or (status := self.recorder.status).paused_reason is None:
+            return
+        last = status.acknowledged_event_no
+        raise GpuwatchError(
+            f"{self._folder}: not recorded to the end, only up to event {last}:"
+            f" {status.paused_reason}"
+        )
 
 
 def folder_of(job: Job, now: datetime | None = None) -> Path:
