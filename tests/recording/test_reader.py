@@ -190,6 +190,26 @@ def test_a_damaged_session_is_one_line(bench: Maker, content: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"interval_s": 0.0}, {"interval_s": -1.0}, {"started_wall_us": 10**18}]
+)
+def test_a_session_of_no_time_is_damaged(bench: Maker, wrong: dict[str, float]) -> None:
+    rec = bench(given=facts(**wrong))
+    three_parts(rec)
+    with pytest.raises(RecordingError, match=r"session\.json: damaged"):
+        gpuwatch.recording.open(rec.directory)
+
+
+def test_a_lost_manifest_is_damage_and_no_empty_recording(bench: Maker) -> None:
+    rec = bench()
+    three_parts(rec)
+    for log in (rec.directory / "wal").iterdir():
+        log.unlink()
+    (rec.directory / manifest.FILE).write_bytes(b"")
+    with pytest.raises(RecordingError, match="names no segment"):
+        gpuwatch.recording.open(rec.directory)
+
+
 def test_a_newer_format_is_named_and_refused(bench: Maker) -> None:
     rec = bench(given=facts(format=session.FORMAT + 1, version="9.9"))
     three_parts(rec)

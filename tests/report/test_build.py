@@ -27,7 +27,7 @@ from gpuwatch.model.verdict import (
 from gpuwatch.report.build import Subject, build
 from gpuwatch.report.text import text
 from gpuwatch.report.timeline import Clock
-from gpuwatch.report.types import Report, Stretch, schema
+from gpuwatch.report.types import Gap, Report, Stretch, schema
 
 START_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
 SECOND = 1_000_000
@@ -190,6 +190,10 @@ def test_links_make_gaps_but_for_a_first_connecting_that_worked_and_the_viewers_
 def test_nothing_judged_is_said() -> None:
     with pytest.raises(InputError, match="nothing was judged"):
         build(SUBJECT, [], [])
+    at = SUBJECT.clock.at(0)
+    lost = Gap(node=None, begin=at, end=at, reason="segment 1: tick.parquet: missing")
+    with pytest.raises(InputError, match="nothing was judged in this time; segment 1: tick"):
+        build(SUBJECT, [], [], [lost])
 
 
 def test_text_tells_the_answer_first_and_shows_hostile_words_as_they_are() -> None:

@@ -51,6 +51,8 @@ def open_recording(directory: Path) -> "Recording":
     except OSError as error:
         raise RecordingError(f"{directory}: cannot be read: {error.strerror}") from None
     if recording.empty:
+        if (directory / "seg").is_dir() and any((directory / "seg").iterdir()):
+            raise RecordingError(f"{directory}: damaged: {manifest.FILE} names no segment")
         raise RecordingError(f"{directory}: holds nothing: it ended before the first event")
     return recording
 

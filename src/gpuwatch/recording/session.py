@@ -3,7 +3,7 @@
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -17,6 +17,8 @@ FORMAT = 1
 """Of the recordings that this version writes; it reads all up to this one."""
 MAX_BYTES = 16 << 20
 """A session.json that is larger is not one of ours."""
+MAX_WALL_US = 4_102_444_800_000_000
+"""The year 2100."""
 FILE = "session.json"
 
 
@@ -52,8 +54,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     nodes: tuple[str, ...]
-    interval_s: float
-    started_wall_us: int
+    interval_s: Annotated[float, msgspec.Meta(gt=0, le=3600)]
+    started_wall_us: Annotated[int, msgspec.Meta(ge=0, le=MAX_WALL_US)]
     started_mono_us: int
     version: str
     thresholds: dict[str, float | int | str | bool | None] = {}

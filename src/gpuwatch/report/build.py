@@ -60,7 +60,8 @@ def build(
         else:
             recurring |= {(r.scope, r.node, r.state, r.cause): r for r in moment.verdict.recurring}
     if first is None or last is None:
-        raise InputError(f"{subject.job}: nothing was judged in this time")
+        why = next((gap.reason for gap in damage), "")
+        raise InputError(f"{subject.job}: nothing was judged in this time", why)
     begin, end = clock.at(first.begin_us), clock.at(last.end_us)
     kept = [e for e in events if e.arrived_us < last.end_us]
     gaps = [*unseen, *_link_gaps(kept, clock, end), *damage]
