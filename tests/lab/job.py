@@ -16,7 +16,7 @@ from nvml import sim
 
 PROGRAMS = ("control.py", "launch.py", "loader.py", "ring.py", "trainer.py")
 FILES = 256
-FILE_BYTES = 1 << 18
+FILE_BYTES = 1 << 16
 """Of a file of the data set, decoded; as it lies on a disk it is about half."""
 JOB_FILE = """\
 job: {name}

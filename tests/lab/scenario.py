@@ -71,8 +71,8 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     data: Literal["disk", "nfs", "object"] = "disk"
-    healthy_s: int = 30
-    fault_s: int = 50
+    healthy_s: int = 25
+    fault_s: int = 45
     after_s: int = 0
     job: Accept = WELL
     on: dict[str, Accept] = field(default_factory=dict)

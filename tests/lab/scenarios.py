@@ -4,6 +4,10 @@ Acceptable sets stand here before a run and follow from what the fault is, not f
 can tell today. Nodes are called gpu01 and so on; the ring goes from each to the next.
 """
 
+from lab.faults.load import Competition, Frozen, Quota, Stopped
+from lab.faults.network import Delay, Flap, Loss, Rate
+from lab.faults.storage import FullDisk, SlowDisk, SlowNfs, SlowObjects
+from lab.node import SHARED
 from lab.scenario import WELL, Accept, Scenario
 from lab.switches import HANGS, Switch
 
@@ -33,7 +37,76 @@ _STARTS = Accept(
     ("STARTUP", "STARTUP/compile"), "it works on its first step and none was made before"
 )
 
+_NEAR = Accept(
+    ("PEER", "NETWORK/loss", "NETWORK/path"),
+    "it waits in the collective, or is at the other end of what is lost",
+)
+_LOST = Accept(("NETWORK/loss",), "netem drops packets, and they are sent again")
+_FULL = Accept(
+    ("NETWORK/bandwidth", "NETWORK/congestion", "NETWORK/loss"),
+    "traffic is held at a rate, and what does not fit into its short queue is dropped",
+)
+_FAR = Accept(
+    ("NETWORK/path", "NETWORK/congestion"), "round trips are longer, with bandwidth to spare"
+)
+_FLAPS = Accept(("NETWORK/link", "NETWORK/loss"), "its link goes down and loses what is on the way")
+_READ = Accept(("STORAGE/read",), "loaders are blocked in reads and the GPU waits for data")
+_OBJECT = Accept(("STORAGE/object",), "loaders wait for answers of a store outside the job")
+_CROWDED = Accept(
+    ("CPU/system", "CPU/main-thread"), "others hold the CPU, and the main thread runs late"
+)
+_HELD = Accept(("CPU/quota",), "the cgroup's quota holds the job in most periods")
+_GONE = Accept(("UNKNOWN",), "nothing of it can be seen")
+
+_NETWORK = (
+    Scenario(
+        name="net-loss", kind="uml", nodes=3, faults=(Loss("gpu02", 5),),
+        job=_LOST, on={"gpu02": _LOST}, rest=_NEAR, culprits=("gpu02", "gpu02 -> gpu03"),
+    ),
+    Scenario(
+        name="net-loss-ingress", kind="uml", nodes=3, faults=(Loss("gpu02", 5, "ingress"),),
+        job=_LOST, rest=_NEAR, culprits=("gpu02", "gpu01 -> gpu02"),
+    ),
+    Scenario(
+        name="net-loss-pair", kind="uml", nodes=3, faults=(Loss("gpu01", 5, "gpu02"),),
+        job=_LOST, rest=_NEAR,
+        culprits=("gpu01 -> gpu02", "gpu01 <-> gpu02", "gpu02 -> gpu01"),
+    ),
+    Scenario(
+        name="net-rate", kind="uml", nodes=2, ranks=2, faults=(Rate("gpu02", 16),),
+        job=_FULL, on={"gpu02": _FULL}, rest=_NEAR,
+        culprits=("gpu02", "gpu02 -> gpu01", "gpu01 <-> gpu02"),
+    ),
+    Scenario(
+        name="net-rate-fabric", kind="uml", nodes=3, faults=(Rate("", 16),),
+        job=_FULL, rest=_FULL, culprits=("network",),
+    ),
+    Scenario(
+        name="net-delay", kind="uml", nodes=3, faults=(Delay("gpu02", 60),),
+        job=_FAR, on={"gpu02": _FAR}, rest=_NEAR,
+        culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
+    ),
+    Scenario(
+        name="net-jitter", kind="uml", nodes=3, faults=(Delay("gpu02", 40, 20),),
+        job=_FAR, on={"gpu02": _FAR}, rest=_NEAR,
+        culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
+    ),
+    Scenario(
+        name="net-flap", kind="uml", nodes=3, faults=(Flap("gpu02"),),
+        job=_FLAPS, on={"gpu02": _FLAPS}, rest=_NEAR,
+        culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
+    ),
+)  # fmt: skip
+
 _CPU = (
+    Scenario(
+        name="cpu-competition", kind="uml", nodes=3, faults=(Competition("gpu02"),),
+        job=_CROWDED, on={"gpu02": _CROWDED}, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="cpu-quota", kind="host", nodes=2, faults=(Quota("gpu02", 10),),
+        job=_HELD, on={"gpu02": _HELD}, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
     Scenario(
         name="main-thread", kind="uml", nodes=3,
         faults=(Switch("main thread works 1 s a step", "gpu02", {"main_busy_s": 1.0}, slower=1.5),),
@@ -51,20 +124,14 @@ _CPU = (
     ),
     Scenario(
         name="decode", kind="uml", nodes=3,
-        faults=(Switch("files are decoded 100 times", "gpu02", {"decode": 100}, slower=1.5),),
+        faults=(Switch("files are decoded 40 times", "gpu02", {"decode": 40}, slower=1.5),),
         job=_DECODE, on={"gpu02": _DECODE}, culprits=("gpu02", "rank 1 of gpu02"),
-    ),
-    Scenario(
-        name="decode-everywhere", kind="uml", nodes=2,
-        faults=(Switch("files are decoded 100 times", "", {"decode": 100}, slower=1.5),),
-        job=_DECODE, rest=_DECODE,
-        culprits=("all nodes", "gpu01", "gpu02", "rank 0 of gpu01", "rank 1 of gpu02"),
     ),
     Scenario(
         name="loaders-pinned", kind="host", nodes=2,
         faults=(
-            Switch("loaders on CPU 0, files decoded 40 times", "gpu02",
-                   {"decode": 40, "pin": [0]}, slower=1.3),
+            Switch("loaders on CPU 0, files decoded 20 times", "gpu02",
+                   {"decode": 20, "pin": [0]}, slower=1.3),
         ),
         job=Accept(("CPU/pinned", "CPU/data-prep"), "two loaders share one CPU while another is free"),
         on={"gpu02": Accept(("CPU/pinned", "CPU/data-prep"), "the same, seen on the node")},
@@ -73,6 +140,23 @@ _CPU = (
 )  # fmt: skip
 
 _STORAGE = (
+    Scenario(
+        name="disk-slow", kind="uml", nodes=3, faults=(SlowDisk("gpu02", 100),),
+        job=_READ, on={"gpu02": _READ}, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="disk-slow-two-ranks", kind="uml", nodes=2, ranks=2, faults=(SlowDisk("gpu01", 100),),
+        job=_READ, on={"gpu01": _READ},
+        culprits=("gpu01", "rank 0 of gpu01", "rank 1 of gpu01"),
+    ),
+    Scenario(
+        name="nfs-slow", kind="uml", nodes=2, data="nfs", faults=(SlowNfs(ms=100),),
+        job=_READ, rest=_READ, culprits=("all nodes", SHARED, "10.77.0.3:/"),
+    ),
+    Scenario(
+        name="object-store-slow", kind="uml", nodes=2, data="object", faults=(SlowObjects(120),),
+        job=_OBJECT, rest=_OBJECT, culprits=("all nodes", "10.77.0.3:8080"),
+    ),
     Scenario(
         name="checkpoint", kind="uml", nodes=3,
         faults=(
@@ -88,14 +172,6 @@ _STORAGE = (
                    {"checkpoint_every_s": 1, "checkpoint_s": 300}, slower=0),
         ),
         job=_SAVE, on={"gpu01": _SAVE}, culprits=("gpu01", "rank 0 of gpu01"),
-    ),
-    Scenario(
-        name="checkpoint-apart", kind="uml", nodes=2,
-        faults=(
-            Switch("a child of rank 0 writes checkpoints", "gpu01",
-                   {"checkpoint_every_s": 1, "checkpoint_s": 20, "checkpoint_apart": True}, slower=0.8),
-        ),
-        job=Accept(("COMPUTE",), "an asynchronous checkpoint that nobody waits for"), rest=WELL,
     ),
     Scenario(
         name="checkpoint-recurring", kind="uml", nodes=2, fault_s=210,
@@ -138,19 +214,6 @@ _GPU = (
         culprits=("gpu02", "rank 1 of gpu02", "GPU 0 of gpu02"),
     ),
     Scenario(
-        name="nvml-hangs", kind="uml", nodes=2,
-        faults=(Switch("NVML hangs", "gpu02", {"nvml": ["* * hang"]}, nvml=HANGS),),
-        job=_UNREAD, on={"gpu02": _UNREAD}, rest=WELL,
-    ),
-    Scenario(
-        name="no-utilisation", kind="uml", nodes=2,
-        faults=(
-            Switch("no utilisation", "gpu02", {"nvml": ["* nvmlDeviceGetUtilizationRates error 3"]},
-                   nvml="code 3"),
-        ),
-        job=_UNREAD, on={"gpu02": _UNREAD}, rest=WELL,
-    ),
-    Scenario(
         name="no-utilisation-main-thread", kind="uml", nodes=2,
         options={"nvml": ["* nvmlDeviceGetUtilizationRates error 3"]},
         faults=(
@@ -162,6 +225,15 @@ _GPU = (
 )  # fmt: skip
 
 _STILL = (
+    Scenario(
+        name="rank-stopped", kind="uml", nodes=3, fault_s=90, faults=(Stopped("gpu02"),),
+        job=_STANDS, on={"gpu02": _STANDS}, rest=_STANDS_TOO, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="node-frozen", kind="uml", nodes=3, faults=(Frozen("gpu02"),),
+        job=Accept(("UNKNOWN", "HUNG"), "all wait for a node of which nothing can be seen"),
+        on={"gpu02": _GONE}, rest=_STANDS_TOO, culprits=("gpu02",),
+    ),
     Scenario(
         name="deadlock", kind="uml", nodes=3, fault_s=90,
         faults=(Switch("a rank waits for a lock for ever", "gpu02", {"hang": True}, slower=0),),
@@ -187,8 +259,37 @@ def _odd(name: str, words: str, switches: dict[str, object], slower: float, why:
     )  # fmt: skip
 
 
+_INNOCENT = (
+    Scenario(
+        name="disk-full", kind="uml", nodes=2,
+        options={"checkpoint_every_s": 20, "checkpoint_s": 0.5}, faults=(FullDisk("gpu01"),),
+        job=Accept(("COMPUTE",), "saving fails at once and nobody waits for it"), rest=WELL,
+    ),
+    Scenario(
+        name="checkpoint-apart", kind="uml", nodes=2,
+        faults=(
+            Switch("a child of rank 0 writes checkpoints", "gpu01",
+                   {"checkpoint_every_s": 1, "checkpoint_s": 20, "checkpoint_apart": True}, slower=0.8),
+        ),
+        job=Accept(("COMPUTE",), "an asynchronous checkpoint that nobody waits for"), rest=WELL,
+    ),
+    Scenario(
+        name="nvml-hangs", kind="uml", nodes=2,
+        faults=(Switch("NVML hangs", "gpu02", {"nvml": ["* * hang"]}, nvml=HANGS),),
+        job=_UNREAD, on={"gpu02": _UNREAD}, rest=WELL,
+    ),
+    Scenario(
+        name="no-utilisation", kind="uml", nodes=2,
+        faults=(
+            Switch("no utilisation", "gpu02", {"nvml": ["* nvmlDeviceGetUtilizationRates error 3"]},
+                   nvml="code 3"),
+        ),
+        job=_UNREAD, on={"gpu02": _UNREAD}, rest=WELL,
+    ),
+)  # fmt: skip
+
 HEALTHY = (
-    Scenario(name="healthy-long", kind="uml", nodes=3, healthy_s=1200, fault_s=0),
+    Scenario(name="healthy", kind="uml", nodes=3, healthy_s=1200, fault_s=0),
     _odd("evaluation", "8 batches are evaluated each 10 steps",
          {"evaluate_every": 10, "evaluate_batches": 8}, 0.8,
          "evaluation computes and exchanges nothing"),
@@ -200,14 +301,16 @@ HEALTHY = (
          "CUDA spins by default: a main thread at 100 % with a busy GPU waits for nothing"),
     _odd("offload", "8 MB of state are written and read each step", {"offload_bytes": 8 << 20}, 0.8,
          "writes beside the computation that no step waits for"),
+    *_INNOCENT,
 )  # fmt: skip
 
 FAULTS = (
-    Scenario(name="healthy", kind="uml", nodes=3, healthy_s=60, fault_s=0),
-    *_CPU,
+    *_NETWORK,
     *_STORAGE,
+    *_CPU,
     *_GPU,
     *_STILL,
 )
-SHORT = ("checkpoint", "main-thread", "gpu-throttled-one-of-four")
+SHORT = ("net-loss", "checkpoint", "main-thread")
+"""One of each of network, storage and CPU."""
 SCENARIOS = {scenario.name: scenario for scenario in (*FAULTS, *HEALTHY)}

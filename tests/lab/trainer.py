@@ -162,14 +162,21 @@ def _burn(seconds: float) -> None:
 
 
 def _save(path: Path, seconds: float) -> None:
+    """Write and sync for so long; the checkpoint before stays until this one is whole."""
     end = time.monotonic() + seconds
-    with path.open("wb", buffering=0) as file:
-        for block in itertools.cycle(range(BLOCKS)):
-            file.seek(block * len(BLOCK))
-            file.write(BLOCK)
-            os.fsync(file.fileno())
-            if time.monotonic() > end:
-                return
+    part = path.with_suffix(".part")
+    try:
+        with part.open("wb", buffering=0) as file:
+            for block in itertools.cycle(range(BLOCKS)):
+                file.seek(block * len(BLOCK))
+                file.write(BLOCK)
+                os.fsync(file.fileno())
+                if time.monotonic() > end:
+                    break
+        part.replace(path)
+    except OSError as error:
+        part.unlink()
+        print(f"no checkpoint: {error}", flush=True)
 
 
 def _save_apart(path: Path, seconds: float) -> None:
