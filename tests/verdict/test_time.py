@@ -129,6 +129,19 @@ def test_three_short_episodes_are_recurring_with_length_period_and_share() -> No
     assert recurring(clock.track, "node", "a", later_us, T) == []
 
 
+@pytest.mark.parametrize(("period", "length"), [(60, 9), (45, 7)])
+def test_what_comes_back_each_minute_is_counted_each_time(period: int, length: int) -> None:
+    clock = Clock()
+    for _ in range(6):
+        clock.run(period - length, (WORK, 0.9))
+        clock.run(length, (READ, 0.9))
+    clock.run(20, (WORK, 0.9))
+    assert clock.track is not None
+    (found,) = recurring(clock.track, "node", "a", clock.now_us, T)
+    assert found.count == 6
+    assert found.period_s == pytest.approx(period, abs=1)
+
+
 def test_two_episodes_are_a_coincidence() -> None:
     clock = Clock()
     for _ in range(2):

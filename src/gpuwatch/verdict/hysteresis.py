@@ -2,7 +2,7 @@
 
 A window's mean crosses a threshold half a window after the change, so what begins is dated half
 a window back. Scores that come and go faster than a verdict lives are a job's own rhythm: each
-verdict that ended unconfirmed within the last minute doubles the patience for the next.
+verdict that ended unconfirmed a moment ago doubles the patience for the next.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,8 @@ __all__ = ["UNKNOWN", "Claim", "Episode", "Track", "recurring", "reset", "step"]
 
 EPISODES = 16
 """Episodes that are kept a track."""
-_RHYTHM_US = 60_000_000
+_RHYTHM_US = 36_000_000
+"""What comes back later than this is no rhythm of steps: each time it comes is told and counted."""
 _MOST_DOUBLINGS = 3
 _NO_LOSS = ("UNKNOWN", "COMPUTE", "IDLE", "PEER")
 
