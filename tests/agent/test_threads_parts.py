@@ -293,3 +293,31 @@ def test_loaders_take_turns_and_none_is_forgotten(tmp_path: Path) -> None:
 def test_a_match_that_is_no_pattern_of_bytes_is_text(match: str) -> None:
     """The viewer takes what its own Python takes, of text; the node's may be another."""
     assert _pattern(match).search(b"x" + match.encode())  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("uptime", "looked_at"), [("1000.00 1.00", 20), ("5.00 1.00", 100), (None, 100)]
+)
+def test_only_young_processes_are_looked_at_in_each_scan(
+    tmp_path: Path, uptime: str | None, looked_at: int
+) -> None:
+    """All began a second after the node did: long ago, or just now."""
+    for pid in range(100, 200):
+        folder = tmp_path / f"proc/{pid}"
+        folder.mkdir(parents=True)
+        (folder / "stat").write_bytes(stat_text(pid, b"sh", "S", 1))
+    if uptime:
+        (tmp_path / "proc/uptime").write_text(uptime)
+    opened: list[str] = []
+
+    class Seen(Host):
+        def open(self, path: str) -> int:
+            opened.append(path)
+            return super().open(path)
+
+    census = Census(Seen(str(tmp_path)), lambda: 5000.0)
+    census.look()
+    opened.clear()
+    census.look()
+    assert sum(path.endswith("/stat") for path in opened) <= looked_at
+    assert len(opened) >= looked_at // 3

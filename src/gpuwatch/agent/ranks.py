@@ -18,6 +18,8 @@ MAX_NEW = 1500
 MAX_RANKS = 64
 ROUNDS = 12
 """A known process is looked at again in every so many scans: its pid may have been reused."""
+TICKS_A_SECOND = 100
+"""USER_HZ, in which /proc/PID/stat tells when a process began, after the node did."""
 YOUNG_S = 30.0
 """Until this age each scan looks again: a launcher forks first and becomes the rank by exec."""
 MAX_ENVIRON = 1 << 18
@@ -54,15 +56,15 @@ class Stat(NamedTuple):
 class Process(object):
     """One process, as far as it was looked at."""
 
-    __slots__ = ("comm", "command", "environ", "pid", "ppid", "seen_at", "session", "start")
+    __slots__ = ("born_at", "comm", "command", "environ", "pid", "ppid", "session", "start")
 
-    def __init__(self, pid: int, stat: Stat, seen_at: float) -> None:
+    def __init__(self, pid: int, stat: Stat, born_at: float) -> None:
         self.pid = pid
         self.ppid = stat.ppid
         self.start = stat.start
         self.session = stat.session
         self.comm = stat.comm
-        self.seen_at = seen_at
+        self.born_at = born_at
         self.environ: Optional[Dict[str, str]] = None
         self.command: Optional[bytes] = None
 
@@ -124,6 +126,7 @@ class Census(object):
         self._tracked: Set[int] = set()
         self._kernel: Set[int] = {2}
         self._round = 0
+        self._booted_at = 0.0
         self._match = _pattern(host.options.match)
 
     def look(self) -> bool:
@@ -157,6 +160,7 @@ class Census(object):
     def _scan(self) -> List[Process]:
         """Bring the list of processes up to date; return those that are new, or new programs."""
         now = self._clock()
+        self._booted_at = now - self._uptime_s()
         present = {int(name) for name in self._host.listdir("/proc") if name.isdigit()}
         for pid in set(self._processes) - present:
             del self._processes[pid]
@@ -170,7 +174,7 @@ class Census(object):
                 seen_first += 1
                 if seen_first > MAX_NEW:
                     continue
-            elif pid % ROUNDS != self._round and now - known.seen_at > YOUNG_S:
+            elif pid % ROUNDS != self._round and now - known.born_at > YOUNG_S:
                 continue
             self._look(pid, known, now)
             process = self._processes.get(pid)
@@ -195,10 +199,18 @@ class Census(object):
             self._kernel.add(pid)
         else:
             same = known is not None and known.start == stat.start
-            process = Process(pid, stat, known.seen_at if known and same else now)
-            if known and same and now - known.seen_at > YOUNG_S:
+            born_at = min(now, self._booted_at + stat.start / TICKS_A_SECOND)
+            process = Process(pid, stat, known.born_at if known and same else born_at)
+            if known and same and now - known.born_at > YOUNG_S:
                 process.environ, process.command = known.environ, known.command
             self._processes[pid] = process
+
+    def _uptime_s(self) -> float:
+        """Return since when the node runs; 0 where that is not told: all is young then."""
+        try:
+            return float(self._host.read("/proc/uptime", 256).split()[0])
+        except (OSError, ValueError, IndexError):
+            return 0.0
 
     def _environ(self, process: Process) -> Dict[str, str]:
         """Return what is allowed of a process's environment, {} where it may not be read."""
