@@ -93,6 +93,15 @@ def test_a_job_that_begins_is_not_blamed_for_what_it_begins_with(main: dict[str,
     assert "starting up" in verdict.job.text
 
 
+def test_a_job_that_was_started_again_begins_anew() -> None:
+    imports = rank(
+        gpu=Gpu(util=0, power=110, memory=0), main={"netfs": 0.8, "run": 0.2}, main_run=0.2,
+        loader={}, pid=5000,
+    )  # fmt: skip
+    nodes = named(imports, *PEERS)
+    assert after_good(*nodes).run(nodes, 50).job.state == "UNKNOWN"
+
+
 def test_a_job_that_worked_and_now_reads_without_end_waits_for_storage() -> None:
     stuck = rank(gpu=Gpu(util=0, power=130, memory=0), main={"netfs": 1.0}, main_run=0, loader={})
     nodes = named(stuck, *PEERS)

@@ -114,6 +114,7 @@ def learn(
     power_w: float | None,
     *,
     working: bool,
+    fast_us: int,
 ) -> Learned:
     """Carry on what is known of a process by its power over a slow window.
 
@@ -126,7 +127,8 @@ def learn(
         now_us: viewer's monotonic clock.
         window_us: how long the process must have been there for a window to be its own.
         power_w: mean over a slow window of full work; None when it was none.
-        working: whether the GPU is at work now.
+        working: whether the GPU was at work in the fast window.
+        fast_us: length of that window; before, the work may be of the process that was there.
     """
     if learned is None or learned.process != process:
         learned = Learned(process, since_us=now_us)
@@ -137,5 +139,5 @@ def learn(
         max(learned.compute_w, power_w),
         learned.since_us,
         now_us,
-        worked=learned.worked or working,
+        worked=learned.worked or (working and now_us - learned.since_us >= fast_us),
     )

@@ -121,6 +121,7 @@ def _gpu(
         round(enough_s * 1e6),
         full_w,
         working=gpu.working(look.fast, unit.gpu, look.thresholds),
+        fast_us=round(look.thresholds.fast_window * 1e6),
     )
     learned[key] = known
     return gpu.read(
