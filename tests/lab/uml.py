@@ -109,7 +109,8 @@ class Program:
         """Send a signal to it and its children."""
         if self.poll() is None:
             name = signal.Signals(number).name.removeprefix("SIG")
-            self._guest.run(["sh", "-c", f"kill -{name} -$(cat {self._pid_file})"])
+            # It may end by itself meanwhile.
+            self._guest.run(["sh", "-c", f"kill -{name} -$(cat {self._pid_file}) || true"])
 
     def kill(self) -> None:
         """Kill it and its children."""
@@ -134,7 +135,15 @@ class Guest:
         disk = self.home / "disk.img"
         with disk.open("wb") as file:
             file.truncate(disk_mb << 20)
-        run("mkfs.ext4", "-q", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", str(disk))
+        run(
+            "mkfs.ext4",
+            "-q",
+            "-m",
+            "0",
+            "-E",
+            "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+            str(disk),
+        )
         line = self.console.guest_end
         words = [
             "unshare", "--fork", "--kill-child", "--pid", "linux.uml", f"mem={memory_mb}M",

@@ -221,7 +221,7 @@ class ClockStep:
         return f"the clock of {self.on} jumps by {self.seconds} s"
 
     def _step(self, nodes: Sequence[Node], seconds: int) -> None:
-        shift = f"date -s @$(($(date +%s) + {seconds}))"
+        shift = f"date -s @$(($(date +%s) + {seconds})).$(date +%N)"
         named(nodes, self.on).run(["sh", "-c", shift])
 
     def apply(self, nodes: Sequence[Node]) -> None:

@@ -53,6 +53,8 @@ def _segments(node: Node) -> tuple[int, int]:
 def _held_back(said: str) -> tuple[int, int]:
     """Return bytes sent and times that packets had to wait or were dropped (tc -s -j qdisc)."""
     buckets = [qdisc for qdisc in json.loads(said) if qdisc["kind"] == "tbf"]
+    if not buckets:
+        raise RuntimeError("it does not bite: no token bucket there")
     return buckets[0]["bytes"], buckets[0]["overlimits"] + buckets[0]["drops"]
 
 

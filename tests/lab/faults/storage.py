@@ -18,9 +18,11 @@ dmsetup resume --noudevsync disk
 """Gives the disk another mapping below its mounted file system; init.sh made the first."""
 READS = 8
 FILL = f"""
-fallocate -l "$(df --output=avail -B1 {LOCAL} | tail -1)" {LOCAL}/full ||
-    head -c 100G /dev/zero >{LOCAL}/full || true
+fallocate -l "$(df --output=avail -B1 {LOCAL} | tail -1)" {LOCAL}/full
+cat /dev/zero >>{LOCAL}/full
+true
 """
+"""Reserves what it can at once, and writes the rest until nothing more fits."""
 GET = """
 import sys, time, urllib.request
 began = time.monotonic()
