@@ -55,6 +55,7 @@ class Scenario:
         nodes: how many; they are called gpu01, gpu02 and so on.
         ranks: on each node, with a GPU each.
         data: where the data set lies.
+        gradients: bytes that each step reduces.
         job: what may be said of the job during the fault.
         on: what may be said of single nodes; of all others `rest`.
         culprits: ids that may be named; naming another is wrong. None: whoever is named, it is
@@ -71,6 +72,7 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     data: Literal["disk", "nfs", "object"] = "disk"
+    gradients: float = 2e6
     healthy_s: int = 25
     fault_s: int = 45
     after_s: int = 0

@@ -58,41 +58,51 @@ _CROWDED = Accept(
 _HELD = Accept(("CPU/quota",), "the cgroup's quota holds the job in most periods")
 _GONE = Accept(("UNKNOWN",), "nothing of it can be seen")
 
+_MUCH = 4e6
+"""Gradients of jobs whose network breaks: enough to lose time by it."""
 _NETWORK = (
     Scenario(
-        name="net-loss", kind="uml", nodes=3, faults=(Loss("gpu02", 5),),
+        name="net-loss", kind="uml", nodes=3, gradients=_MUCH,
+        faults=(Loss("gpu02", 9),),
         job=_LOST, on={"gpu02": _LOST}, rest=_NEAR, culprits=("gpu02", "gpu02 -> gpu03"),
     ),
     Scenario(
-        name="net-loss-ingress", kind="uml", nodes=3, faults=(Loss("gpu02", 5, "ingress"),),
+        name="net-loss-ingress", kind="uml", nodes=3, gradients=_MUCH,
+        faults=(Loss("gpu02", 9, "ingress"),),
         job=_LOST, rest=_NEAR, culprits=("gpu02", "gpu01 -> gpu02"),
     ),
     Scenario(
-        name="net-loss-pair", kind="uml", nodes=3, faults=(Loss("gpu01", 5, "gpu02"),),
+        name="net-loss-pair", kind="uml", nodes=3, gradients=_MUCH,
+        faults=(Loss("gpu01", 9, "gpu02"),),
         job=_LOST, rest=_NEAR,
         culprits=("gpu01 -> gpu02", "gpu01 <-> gpu02", "gpu02 -> gpu01"),
     ),
     Scenario(
-        name="net-rate", kind="uml", nodes=2, ranks=2, faults=(Rate("gpu02", 16),),
+        name="net-rate", kind="uml", nodes=2, ranks=2, gradients=_MUCH,
+        faults=(Rate("gpu02", 16),),
         job=_FULL, on={"gpu02": _FULL}, rest=_NEAR,
         culprits=("gpu02", "gpu02 -> gpu01", "gpu01 <-> gpu02"),
     ),
     Scenario(
-        name="net-rate-fabric", kind="uml", nodes=3, faults=(Rate("", 16),),
+        name="net-rate-fabric", kind="uml", nodes=3, gradients=_MUCH,
+        faults=(Rate("", 16),),
         job=_FULL, rest=_FULL, culprits=("network",),
     ),
     Scenario(
-        name="net-delay", kind="uml", nodes=3, faults=(Delay("gpu02", 60),),
+        name="net-delay", kind="uml", nodes=3, gradients=_MUCH,
+        faults=(Delay("gpu02", 60),),
         job=_FAR, on={"gpu02": _FAR}, rest=_NEAR,
         culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
     ),
     Scenario(
-        name="net-jitter", kind="uml", nodes=3, faults=(Delay("gpu02", 40, 20),),
+        name="net-jitter", kind="uml", nodes=3, gradients=_MUCH,
+        faults=(Delay("gpu02", 40, 20),),
         job=_FAR, on={"gpu02": _FAR}, rest=_NEAR,
         culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
     ),
     Scenario(
-        name="net-flap", kind="uml", nodes=3, faults=(Flap("gpu02"),),
+        name="net-flap", kind="uml", nodes=3, gradients=_MUCH,
+        faults=(Flap("gpu02"),),
         job=_FLAPS, on={"gpu02": _FLAPS}, rest=_NEAR,
         culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
     ),

@@ -20,7 +20,7 @@ def bites(result: Result) -> str:
 def scores(results: Sequence[Result]) -> str:
     """Return a line a scenario."""
     head = (
-        f"{'scenario':28} {'job':>5} {'worst node':>15} {'suspected':>10} {'confirmed':>10}"
+        f"{'scenario':28} {'steps':>7} {'job':>5} {'worst node':>15} {'suspected':>10} {'confirmed':>10}"
         f" {'blame':>14} {'alarm':>6} {'misled':>7}"
     )
     return "\n".join([head, *map(_line, results)])
@@ -40,10 +40,17 @@ def _line(result: Result) -> str:
         *_said(job),
     ]
     return (
-        f"{result.scenario:28} {_share(job):>5} {node:>15} {_seconds(job.suspected_after_s):>10}"
+        f"{result.scenario:28} {_slower(result):>7} {_share(job):>5} {node:>15} {_seconds(job.suspected_after_s):>10}"
         f" {_seconds(job.confirmed_after_s):>10} {_blamed(result):>14} {alarm:4.0f} s"
         f" {misled:5.0f} s  {', '.join(notes)}"
     )
+
+
+def _slower(result: Result) -> str:
+    """Return how many times as long steps took during the fault; they may have stood still."""
+    if not result.step_s or not result.fault_step_s:
+        return "-"
+    return f"x {result.fault_step_s / result.step_s:.1f}"
 
 
 def _said(job: Subject) -> list[str]:

@@ -93,7 +93,7 @@ def _job(scenario: Scenario, every: Sequence[Node], folder: Path) -> Iterator[Se
         data = store.mount(keeper, nodes) if mounted else store.address(keeper)
     for node in nodes:
         job.switch(node, scenario.options)
-    launchers = job.train(nodes, scenario.ranks, data)
+    launchers = job.train(nodes, scenario.ranks, data, ("--bytes", str(scenario.gradients)))
     try:
         if not scenario.from_start:
             job.await_steps(nodes, STEPS)
