@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from lab import table
 from lab.scenario import Scenario
 from lab.scenarios import FAULTS, HEALTHY, SCENARIOS, SHORT
-from lab.watch import Result, watch
+from lab.watch import LAB, Result, watch
 
 SETS = {
     "faults": [scenario.name for scenario in FAULTS],
@@ -79,6 +79,10 @@ def main(given: Sequence[str] | None = None) -> int:
     args = parser.parse_args(given)
     if absent := missing():
         print(f"the lab needs {', '.join(absent)}: run `make lab-setup` as root", file=sys.stderr)
+        return 2
+    if Path("/run/netns", LAB).exists():
+        hint = f"another lab runs, or one was killed: then `ip netns delete {LAB}`"
+        print(f"there is a network namespace {LAB}: {hint}", file=sys.stderr)
         return 2
     names = args.scenario or SETS[args.set]
     if unknown := [name for name in names if name not in SCENARIOS]:
