@@ -1,12 +1,13 @@
 #!/bin/sh
 # First process of a guest (uml.py): makes a node of a bare kernel whose root is the host's own file
-# system, read-only. Kernel parameters: home= (folder of the host), node= (number), name=.
+# system, read-only. Kernel parameters: home= (folder of the host), node= (number), name=,
+# subnet=, passwd= (a line for a plain user).
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for word in $(cat /proc/cmdline); do
-    case $word in home=* | node=* | name=* | subnet=*) eval "$word" ;; esac
+    case $word in home=* | node=* | name=* | subnet=* | passwd=*) eval "$word" ;; esac
 done
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
@@ -18,6 +19,8 @@ mkdir -p /mnt/lab /mnt/data /mnt/shared /run/sshd /run/modules/lib/modules
 mount -t hostfs -o "$home" hostfs /mnt/lab
 exec 2>/mnt/lab/init.log
 hostname "$name"
+{ cat /etc/passwd; echo "$passwd"; } >/run/passwd
+mount --bind /run/passwd /etc/passwd
 
 # The kernel loads by itself what a command needs: queueing disciplines, mapper targets, NFS.
 mount --bind /usr/lib/uml/modules /run/modules/lib/modules

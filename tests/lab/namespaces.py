@@ -16,13 +16,16 @@ from lab.node import (
     INTERFACE,
     JOB_LOG,
     LOCAL,
+    PASSWD,
     SHARED,
     SUBNET,
+    add_netns,
     await_sshd,
     bridged,
     children,
     furnish,
     known_hosts,
+    mortal,
     path,
     run,
 )  # fmt: skip
@@ -42,6 +45,8 @@ mkdir -p /run/sshd /run/cgroup
 mount --rbind /sys/fs/cgroup /run/cgroup
 mount -t sysfs sysfs /sys
 mount --move /run/cgroup /sys/fs/cgroup
+{{{{ cat /etc/passwd; echo {PASSWD}; }}}} >/run/passwd
+mount --bind /run/passwd /etc/passwd
 cd /
 exec /usr/sbin/sshd -D -e -f {HOME}/sshd_config
 """
@@ -91,7 +96,7 @@ class Namespaces:
     def wire(self) -> None:
         """Make the node's network namespace and plug it into the lab's bridge."""
         end = f"{self.lab}e"
-        run("ip", "netns", "add", self._netns)
+        add_netns(self._netns)
         run("ip", "-n", self.lab, "link", "add", self.port, "type", "veth", "peer", "name", end,
             "netns", self._netns)  # fmt: skip
         run("ip", "-n", self.lab, "link", "set", self.port, "master", "bridge", "up")
@@ -105,8 +110,9 @@ class Namespaces:
         script = INIT.format(name=self.name, home=self.home)
         with (self.home / "sshd.log").open("wb") as log:
             self._init = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{self._netns}", "unshare", "--fork", "--kill-child",
-                 "--pid", "--mount-proc", "--uts", "--ipc", "sh", "-c", script],
+                mortal("nsenter", f"--net=/run/netns/{self._netns}", "unshare", "--fork",
+                       "--kill-child", "--pid", "--mount-proc", "--uts", "--ipc", "sh", "-c",
+                       script),
                 stdin=subprocess.DEVNULL, stderr=log,
             )  # fmt: skip
 
@@ -136,6 +142,9 @@ class Namespaces:
             for pid in children(self._init.pid):
                 os.kill(pid, signal.SIGKILL)
             self._init.wait()
+        for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu"):
+            with contextlib.suppress(OSError):
+                Path(root, f"{self.lab}-{self.name}").rmdir()
         subprocess.run(["ip", "netns", "del", self._netns], check=False, capture_output=True)
 
     def _entered(self, words: Sequence[str]) -> list[str]:

@@ -20,6 +20,13 @@ SHARED = "/mnt/shared"
 PYTHON = "/usr/bin/python3"
 """The interpreter on every node; the host's others may lie below /root, which nodes hide."""
 INTERFACE = "eth0"
+USER = "trainer"
+"""A plain user of every node, who may log in with the same key as root.
+
+What that user makes in the HOME of a guest belongs to root: files to append to must be there, and be
+writable for all, before.
+"""
+PASSWD = f"{USER}:x:4242:4242::/tmp:/bin/sh"
 JOB_LOG = "job.log"
 SSHD_CONFIG = f"""
 Port 22
@@ -85,10 +92,19 @@ def inside(lab: str, *words: str) -> list[str]:
     return ["ip", "netns", "exec", lab, *words]
 
 
+def add_netns(name: str) -> None:
+    """Make a network namespace; one of that name in which nothing runs any more gives way."""
+    if Path("/run/netns", name).exists():
+        if run("ip", "netns", "pids", name):
+            raise RuntimeError(f"a lab of that name is running: {name}")
+        run("ip", "netns", "del", name)
+    run("ip", "netns", "add", name)
+
+
 @contextlib.contextmanager
 def bridged(lab: str) -> Iterator[None]:
     """Make the lab's network namespace and, in it, the bridge that nodes are plugged into."""
-    run("ip", "netns", "add", lab)
+    add_netns(lab)
     try:
         run("ip", "-n", lab, "link", "add", "bridge", "type", "bridge")
         run("ip", "-n", lab, "address", "add", f"{SUBNET}.254/24", "dev", "bridge")
@@ -99,12 +115,18 @@ def bridged(lab: str) -> Iterator[None]:
         run("ip", "netns", "del", lab)
 
 
+def mortal(*words: str) -> list[str]:
+    """Return the command line that ends when the process that starts it does, however it ends."""
+    return ["setpriv", "--pdeathsig", "KILL", *words]
+
+
 def furnish(folder: Path, name: str) -> Path:
     """Make a node's home with what its sshd needs; the viewer's `identity` comes with the first."""
     if not (folder / "identity").exists():
         _key(folder / "identity")
     home = folder / name
     home.mkdir()
+    home.chmod(0o777)
     _key(home / "host_key")
     (home / "sshd_config").write_text(SSHD_CONFIG)
     (home / "authorized_keys").write_bytes((folder / "identity.pub").read_bytes())

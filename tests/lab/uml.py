@@ -21,6 +21,7 @@ from pathlib import Path
 from lab.node import (
     HOME,
     JOB_LOG,
+    PASSWD,
     SUBNET,
     await_sshd,
     bridged,
@@ -28,6 +29,7 @@ from lab.node import (
     furnish,
     inside,
     known_hosts,
+    mortal,
     path,
     run,
 )  # fmt: skip
@@ -152,10 +154,11 @@ class Guest:
             f"ubd0={disk}", f"vec0:transport=tap,ifname={self.port},depth=128,gro=1",
             "con=null", "con0=null,fd:1", f"ssl0=fd:{line},fd:{line}",
             f"home={self.home}", f"name={self.name}", f"node={self._number}", f"subnet={SUBNET}",
+            f"passwd={PASSWD}",
         ]  # fmt: skip
         with (self.home / "kernel.log").open("wb") as log:
             self._kernel = subprocess.Popen(
-                inside(self.lab, *words), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                mortal(*inside(self.lab, *words)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 pass_fds=[line],
             )  # fmt: skip
         self.console.listen()
