@@ -206,13 +206,13 @@ async def test_a_pane_is_exactly_as_large_as_it_was_told() -> None:
             "gpu02",
             (
                 "NO DATA refused",
-                "at step login",
+                "after step login",
                 "Permission denied",
                 "→ add your key",
                 "never seen",
             ),
         ),
-        ("gpu03", ("at step python", "no Python 3.6 or newer", "→ name one in job.yaml")),
+        ("gpu03", ("after step python", "no Python 3.6 or newer", "→ name one in job.yaml")),
         ("gpu04", ("UNKNOWN", "n/a  no libnvidia-ml.so.1", "loss 0.00 %")),
     ],
 )

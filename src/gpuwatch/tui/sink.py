@@ -46,9 +46,12 @@ class ScreenSink:
         """Take one event."""
         match event:
             case Link():
-                told = " · ".join(t for t in (event.state, event.reason, event.hint) if t)
-                if self._links.get(event.node) != told:
-                    self._links[event.node] = told
+                # A node that is tried again and again for one reason is told once.
+                again = event.state in {"connecting", "lost"} and event.reason
+                tale = again or event.state
+                if self._links.get(event.node) != tale:
+                    self._links[event.node] = tale
+                    told = " · ".join(t for t in (event.state, event.reason, event.hint) if t)
                     self._note(event, event.node, "link", told)
             case Fault():
                 self._note(event, event.node, "fault", f"{event.source}: {event.text}")

@@ -153,7 +153,9 @@ def _link(node: NodeView, cells: int) -> list[Line]:
         return [(("waits for its turn to connect", "dim"),)]
     if link.state == "streaming":
         return [(("link up, but no samples", "bad"),)]
-    lines: list[Line] = [((f"{safe(link.state)} ", "bad"), (f"at step {safe(link.step)}", "dim"))]
+    lines: list[Line] = [
+        ((f"{safe(link.state)} ", "bad"), (f"after step {safe(link.step)}", "dim"))
+    ]
     lines += [((row, "strong"),) for row in wrap(safe(link.reason or "no reason given"), cells, 2)]
     if link.hint:
         lines += [((row, "key"),) for row in wrap(f"→ {safe(link.hint)}", cells, 2)]

@@ -107,7 +107,7 @@ def _reason(node: NodeView) -> Line:
     if link is None:
         return (("waits for its turn to connect", "dim"),)
     reason = safe(link.reason or "no samples")
-    return ((f"at {safe(link.step)}: {reason}", "text"),)
+    return ((f"after {safe(link.step)}: {reason}", "text"),)
 
 
 def _fitting(cells: int) -> Sequence[_Column]:
