@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short bench-start clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-bites bench-start clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -56,6 +56,9 @@ lab-short: $(READY) lab-setup ## Score three faults, fail where one is judged wh
 
 demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.
 	$(BIN)/gpuwatch demo
+
+lab-bites: $(READY) lab-setup ## Show that each fault of the lab bites and can be lifted; root; five minutes.
+	$(BIN)/python tests/lab/bites.py
 
 bench-start: $(READY) ## Measure how soon --help and the first screen appear.
 	$(BIN)/python bench/start.py
