@@ -104,6 +104,23 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
+def test_a_full_disk_behind_stdout_is_no_fault_of_gpuwatch() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuwatch", "init", "gpu1"],
+            env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "gpuwatch: No space left on device; --debug shows where\n"
+
+
+def test_a_recording_is_no_job(tmp_path: Path) -> None:
+    (tmp_path / "R").mkdir()
+    (tmp_path / "R" / "session.json").write_text("{}")
+    line = refused(run_gpuwatch("R", cwd=tmp_path))
+    assert line == "gpuwatch: R: is a recording; gpuwatch replay R"
+
+
 def test_init_writes_a_file_once(tmp_path: Path) -> None:
     assert run_gpuwatch("init", "gpu[1-2]", "--out", "job.yaml", cwd=tmp_path).returncode == 0
     text = (tmp_path / "job.yaml").read_text()

@@ -44,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _tell(error: Exception) -> int:
     if isinstance(error, GpuwatchError):
         text, code = str(error), error.exit_code
+    elif isinstance(error, OSError):
+        # The system refused, mostly what stdout leads to; other places have words of their own.
+        where = f"{error.filename}: " if error.filename else ""
+        text, code = f"{where}{error.strerror or error}; --debug shows where", 1
     else:
         text = f"{type(error).__name__}: {error}; this is a fault of gpuwatch: --debug shows where"
         code = 1

@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from gpuwatch.errors import InputError
 from gpuwatch.job.given import from_argument, from_slurm, this_machine
 from gpuwatch.job.types import Job, JobNode
+from gpuwatch.recording.session import FILE
 from gpuwatch.transport.node import Node, Ssh
 from gpuwatch.verdict.thresholds import parse
 
@@ -34,6 +36,8 @@ def job_of(given: Namespace) -> Job:
         return from_slurm(given.slurm)
     if given.job is None:
         return this_machine()
+    if (Path(given.job) / FILE).is_file():
+        raise InputError(f"{given.job}: is a recording", f"gpuwatch replay {given.job}")
     job = from_argument(given.job, parse)
     if idle := [key for key in _UNUSED if _value(job, key) != _value(_EMPTY, key)]:
         print(f"gpuwatch: this version does nothing with: {', '.join(idle)}", file=sys.stderr)  # noqa: T201
