@@ -11,7 +11,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-FILE = Path("/run/control.json")
+FOLDER = Path("/run/job")
+"""Writable for the job's user."""
+FILE = FOLDER / "control.json"
 
 
 @dataclass(frozen=True)

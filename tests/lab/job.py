@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import control, launch
-from lab.node import HOME, JOB_LOG, LOCAL, PYTHON, Node, Process
+from lab.node import HOME, JOB_LOG, LOCAL, PASSWD, PYTHON, Node, Process
 from nvml import sim
 
 PROGRAMS = ("control.py", "launch.py", "loader.py", "ring.py", "trainer.py")
@@ -22,9 +22,9 @@ JOB_FILE = """\
 job: {name}
 nodes:
 {nodes}
-ssh: {{user: root, identity: {folder}/identity, known_hosts: {folder}/known_hosts}}
+ssh: {{user: {user}, identity: {folder}/identity, known_hosts: {folder}/known_hosts}}
 match: lab.trainer
-network: {{line_rate: {{eth0: {line_rate}}}}}
+network: {{line_rate: {{eth0: 1Gbit}}}}
 env: {{LD_LIBRARY_PATH: {home}/lib, GPUWATCH_SIM_STATE: {state}}}
 """
 
@@ -52,7 +52,8 @@ def equip(nodes: Sequence[Node], folder: Path) -> None:
             (node.home / package).mkdir()
             for program in programs:
                 shutil.copy(here.parent / package / program, node.home / package)
-        node.run(["sh", "-c", f"cp -r {HOME}/data {LOCAL}/data && sync {LOCAL}"])
+        place = f"cp -r {HOME}/data {LOCAL}/data && chmod 777 {LOCAL} && sync {LOCAL}"
+        node.run(["sh", "-c", f"mkdir -m 777 {control.FOLDER} && {place}"])
 
 
 def switch(node: Node, switches: dict[str, Any]) -> None:
@@ -66,12 +67,28 @@ def train(
     ranks: int = 1,
     data: str = f"{LOCAL}/data",
     arguments: Sequence[str] = (),
+    user: str = "root",
 ) -> list[Process]:
-    """Start the job: a launcher on each node."""
+    """Start the job: a launcher on each node.
+
+    Args:
+        nodes: in the order of their ranks.
+        ranks: on each node.
+        data: where the data set lies, as the nodes see it.
+        arguments: more of `lab.trainer`.
+        user: whose job it is.
+    """
+    for number, node in enumerate(nodes):
+        for rank in range(number * ranks, (number + 1) * ranks):
+            truth = node.home / f"truth.{rank}.jsonl"
+            truth.touch()
+            truth.chmod(0o666)
     addresses = ",".join(node.address for node in nodes)
+    ids = ["--reuid", user, "--regid", PASSWD.split(":")[3], "--clear-groups"]
+    become = [] if user == "root" else ["setpriv", *ids]
     return [
         node.start(
-            [PYTHON, "-m", "lab.launch", "--ranks", str(ranks), "--node", str(number),
+            [*become, PYTHON, "-m", "lab.launch", "--ranks", str(ranks), "--node", str(number),
              "--addresses", addresses, "--home", HOME, "--scratch", LOCAL, "--data", data,
              "--files", str(FILES), *arguments],
             {"PYTHONPATH": HOME},
@@ -110,11 +127,11 @@ def await_steps(nodes: Sequence[Node], count: int, seconds: float = 90) -> None:
         time.sleep(0.2)
 
 
-def job_file(nodes: Sequence[Node], folder: Path, name: str, line_rate: str = "1Gbit") -> Path:
+def job_file(nodes: Sequence[Node], folder: Path, name: str, user: str = "root") -> Path:
     """Write the job file that a viewer in the lab's namespace uses."""
     listing = "\n".join(f"  - {{name: {n.name}, host: {n.address}}}" for n in nodes)
     text = JOB_FILE.format(
-        name=name, nodes=listing, folder=folder, home=HOME, state=launch.STATE, line_rate=line_rate
+        name=name, nodes=listing, folder=folder, home=HOME, state=launch.STATE, user=user
     )
     path = folder / "job.yaml"
     path.write_text(text)

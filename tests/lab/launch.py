@@ -13,12 +13,11 @@ import selectors
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from lab import control
 from nvml.sim import Sim
 
-STATE = Path("/run/gpu.state")
+STATE = control.FOLDER / "gpu.state"
 USED_BYTES = 60_000_000_000
 LOOK_S = 0.5
 """Between looks at the control file."""

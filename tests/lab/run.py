@@ -22,9 +22,10 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lab import table
+from lab.node import USER
 from lab.scenario import Scenario
 from lab.scenarios import FAULTS, HEALTHY, SCENARIOS, SHORT
-from lab.watch import LAB, Result, watch
+from lab.watch import Result, Way, watch
 
 SETS = {
     "faults": [scenario.name for scenario in FAULTS],
@@ -45,7 +46,7 @@ def missing() -> list[str]:
     return absent + [p for program, p in NEEDED.items() if not shutil.which(program, path=path)]
 
 
-def run(scenario: Scenario, out: Path, *, late: bool, anew: bool) -> Result | None:
+def run(scenario: Scenario, out: Path, way: Way, *, anew: bool) -> Result | None:
     """Run a scenario, or read what an earlier run wrote; None where it cannot be run."""
     file = out / f"{scenario.name}.json"
     if file.exists() and not anew:
@@ -57,7 +58,7 @@ def run(scenario: Scenario, out: Path, *, late: bool, anew: bool) -> Result | No
     kept = out / scenario.name
     shutil.rmtree(kept, ignore_errors=True)
     try:
-        result = watch(scenario, kept, late=late)
+        result = watch(scenario, kept, way)
     except (RuntimeError, OSError) as error:
         print(f"  cannot be run: {error}", flush=True)
         return None
@@ -75,21 +76,19 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", choices=SETS, default="faults", help="when none is named")
     parser.add_argument("--out", type=Path, default=Path("build/lab"))
     parser.add_argument("--late", action="store_true", help="watch from 60 s after onset only")
+    parser.add_argument("--user", action="store_true", help="train and watch as a plain user")
     parser.add_argument("--strict", action="store_true", help="see above")
     args = parser.parse_args(given)
     if absent := missing():
         print(f"the lab needs {', '.join(absent)}: run `make lab-setup` as root", file=sys.stderr)
-        return 2
-    if Path("/run/netns", LAB).exists():
-        hint = f"another lab runs, or one was killed: then `ip netns delete {LAB}`"
-        print(f"there is a network namespace {LAB}: {hint}", file=sys.stderr)
         return 2
     names = args.scenario or SETS[args.set]
     if unknown := [name for name in names if name not in SCENARIOS]:
         parser.error(f"no scenario {unknown[0]!r}")
     args.out.mkdir(parents=True, exist_ok=True)
     anew = bool(args.scenario)
-    results = [run(SCENARIOS[name], args.out, late=args.late, anew=anew) for name in names]
+    way = Way(late=args.late, user=USER if args.user else "root")
+    results = [run(SCENARIOS[name], args.out, way, anew=anew) for name in names]
     done = [result for result in results if result is not None]
     if done:
         print(f"\n{table.scores(done)}\n\n{table.confusion(done)}\n\n{table.calibration(done)}")

@@ -160,11 +160,11 @@ _STORAGE = (
         culprits=("gpu01", "rank 0 of gpu01", "rank 1 of gpu01"),
     ),
     Scenario(
-        name="nfs-slow", kind="uml", nodes=2, data="nfs", faults=(SlowNfs(ms=100),),
+        name="nfs-slow", kind="uml", nodes=2, data="nfs", faults=(SlowNfs(ms=200),),
         job=_READ, rest=_READ, culprits=("all nodes", SHARED, "10.77.0.3:/"),
     ),
     Scenario(
-        name="object-store-slow", kind="uml", nodes=2, data="object", faults=(SlowObjects(120),),
+        name="object-store-slow", kind="uml", nodes=2, data="object", faults=(SlowObjects(200),),
         job=_OBJECT, rest=_OBJECT, culprits=("all nodes", "10.77.0.3:8080"),
     ),
     Scenario(

@@ -29,6 +29,13 @@ STEPS = 5
 """Steps that the job has made before it is watched."""
 
 
+class Way(msgspec.Struct, frozen=True):
+    """How a scenario is watched: from a minute after onset only, and as whom."""
+
+    late: bool = False
+    user: str = "root"
+
+
 class Result(msgspec.Struct):
     """One run of one scenario: how it was broken, how it was judged.
 
@@ -45,16 +52,16 @@ class Result(msgspec.Struct):
     fault_step_s: float | None
     busy: float
     others: float
-    late: bool
+    way: Way
 
 
-def watch(scenario: Scenario, out: Path, *, late: bool = False) -> Result:
+def watch(scenario: Scenario, out: Path, way: Way) -> Result:
     """Run a scenario; its recording is kept in a directory `out`.
 
     Args:
         scenario: which.
         out: must not exist.
-        late: begin to watch a minute after onset only, and let the fault last a minute longer.
+        way: who comes late sees as much of the fault: it lasts a minute longer.
 
     Raises:
         RuntimeError: when nodes, job or recorder do not come up.
@@ -62,9 +69,9 @@ def watch(scenario: Scenario, out: Path, *, late: bool = False) -> Result:
     # The guests' disks and memory grow there; /tmp is hidden in guests.
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gwlab-") as name:
         folder = Path(name)
-        with _cluster(scenario, folder) as every, _job(scenario, every, folder) as nodes:
+        with _cluster(scenario, folder) as every, _job(scenario, every, folder, way.user) as nodes:
             kernels = [node.kernel_pid for node in every if isinstance(node, uml.Guest)]
-            return _watched(scenario, every, nodes, Load(kernels), folder, out, late=late)
+            return _watched(scenario, every, nodes, Load(kernels), folder, out, way)
 
 
 @contextlib.contextmanager
@@ -80,7 +87,9 @@ def _cluster(scenario: Scenario, folder: Path) -> Iterator[Sequence[Node]]:
 
 
 @contextlib.contextmanager
-def _job(scenario: Scenario, every: Sequence[Node], folder: Path) -> Iterator[Sequence[Node]]:
+def _job(
+    scenario: Scenario, every: Sequence[Node], folder: Path, user: str
+) -> Iterator[Sequence[Node]]:
     """Train; yield the nodes that do."""
     nodes = every[: scenario.nodes]
     job.equip(nodes, folder)
@@ -93,7 +102,8 @@ def _job(scenario: Scenario, every: Sequence[Node], folder: Path) -> Iterator[Se
         data = store.mount(keeper, nodes) if mounted else store.address(keeper)
     for node in nodes:
         job.switch(node, scenario.options)
-    launchers = job.train(nodes, scenario.ranks, data, ("--bytes", str(scenario.gradients)))
+    gradients = ("--bytes", str(scenario.gradients))
+    launchers = job.train(nodes, scenario.ranks, data, gradients, user)
     try:
         if not scenario.from_start:
             job.await_steps(nodes, STEPS)
@@ -109,21 +119,20 @@ def _watched(
     load: Load,
     folder: Path,
     out: Path,
-    *,
-    late: bool,
+    way: Way,
 ) -> Result:
     """Watch a job that trains, break what the scenario says, and score."""
-    file = job.job_file(nodes, folder, scenario.name)
+    file = job.job_file(nodes, folder, scenario.name, way.user)
     with contextlib.ExitStack() as stack:
         load.start()
         stack.callback(load.stop)
-        if not late:
+        if not way.late:
             begin_s = stack.enter_context(_recorded(file, out))
             time.sleep(scenario.healthy_s)
         before = len(job.steps(nodes[0]))
         onset_s = time.monotonic()
         bites, toothless = _break(scenario.faults, every)
-        if late:
+        if way.late:
             time.sleep(max(0.0, onset_s + LATE_S - time.monotonic()))
             begin_s = onset_s = stack.enter_context(_recorded(file, out))
         time.sleep(max(0.0, onset_s + scenario.fault_s - time.monotonic()))
@@ -144,7 +153,7 @@ def _watched(
         statistics.median(steps[before + 1 :]) if len(steps) > before + 1 else None,
         statistics.fmean(second.busy for second in load.seconds),
         statistics.fmean(second.others for second in load.seconds),
-        late,
+        way,
     )
 
 
