@@ -29,7 +29,7 @@ class Control:
         spin_main: it spins while its GPU computes, as CUDA does when told to.
         hang: it stops in a lock, for as long as this is set.
         accumulate: batches computed for each exchange.
-        startup_s: seconds for which the main thread works before its first step.
+        startup_s: seconds for which the main thread gets ready for its first step.
         end: it ends as if its last step were done.
         gap_s: seconds in which nothing happens after each step.
         evaluate_every: steps between evaluations, which exchange nothing; 0: never.

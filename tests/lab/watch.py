@@ -1,6 +1,7 @@
 """Runs one scenario: boots, trains, records as a user would, breaks things, and scores."""
 
 import contextlib
+import shutil
 import signal
 import statistics
 import subprocess
@@ -56,7 +57,7 @@ class Result(msgspec.Struct):
 
 
 def watch(scenario: Scenario, out: Path, way: Way) -> Result:
-    """Run a scenario; its recording is kept in a directory `out`.
+    """Run a scenario; its recording is kept in a directory `out`, its ranks' truth logs beside it.
 
     Args:
         scenario: which.
@@ -142,6 +143,9 @@ def _watched(
             fault.lift(every)
         time.sleep(scenario.after_s)
         end_s = time.monotonic()
+    for node in nodes:
+        for log in node.home.glob("truth.*.jsonl"):
+            shutil.copy(log, out.with_name(f"{out.name}.{log.name}"))
     truth = Truth(begin_s, onset_s, lift_s, end_s, load.starved())
     return Result(
         scenario.name,
