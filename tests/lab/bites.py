@@ -15,9 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lab import job, namespaces, store, uml
 from lab.faults.load import ClockStep, Competition, Frozen, NoSshd, Quota, Stopped
+from lab.faults.look import Toothless
 from lab.faults.network import Delay, Flap, Loss, Rate
 from lab.faults.storage import FullDisk, SlowDisk, SlowNfs, SlowObjects
-from lab.node import LOCAL, Node
+from lab.node import LOCAL, SHARED, Node
 from lab.scenario import Fault
 
 LAB = "gwbites"
@@ -45,6 +46,7 @@ ON_DISK: tuple[Fault, ...] = (
 )
 ON_NFS: tuple[Fault, ...] = (SlowNfs(),)
 ON_OBJECTS: tuple[Fault, ...] = (SlowObjects(400),)
+ON_FUSE: tuple[Fault, ...] = (SlowDisk(store.STORE, 40),)
 ON_HOST: tuple[Fault, ...] = (
     Rate("gpu02", 40),
     Flap("gpu02"),
@@ -64,7 +66,7 @@ def prove(fault: Fault, nodes: Sequence[Node]) -> None:
     while True:
         try:
             still = fault.bites(nodes)
-        except RuntimeError:
+        except Toothless:
             break
         if time.monotonic() - lifted > LIFTED_S:
             raise RuntimeError(f"{fault.name} is lifted and still bites: {still}")
@@ -103,6 +105,9 @@ def main() -> None:
         during(asked(ON_DISK), nodes)
         store.serve(keeper, Path(name) / "data")
         during(asked(ON_NFS), nodes, [keeper], store.mount(keeper, nodes))
+        for node in nodes:
+            node.run(["umount", SHARED])
+        during(asked(ON_FUSE), nodes, [keeper], store.mount_fuse(keeper, nodes))
         during(asked(ON_OBJECTS), nodes, [keeper], store.address(keeper))
     with (
         tempfile.TemporaryDirectory(dir="/var/tmp") as name,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab import objects
-from lab.node import HOME, LOCAL, PYTHON, SHARED, SUBNET, Node
+from lab.node import HOME, LOCAL, PYTHON, SHARED, SUBNET, Node, known_hosts
 from lab.uml import Guest
 
 STORE = "store"
@@ -27,6 +27,11 @@ MOUNT = f"""
 /run/modprobe nfsv4
 mount -i -t nfs -o ro,vers=4.2,addr={{address}},clientaddr={{own}} {{address}}:/ {SHARED}
 """
+MOUNT_FUSE = f"""
+/run/modprobe fuse
+sshfs root@{{address}}:{LOCAL} {SHARED} -o ro,allow_other,sftp_server={{sftp}}{{options}}
+"""
+SFTP = "/usr/lib/openssh/sftp-server"
 
 
 def serve(store: Guest, data: Path) -> None:
@@ -41,6 +46,17 @@ def mount(store: Guest, nodes: Sequence[Node]) -> str:
     """Mount the store's export on nodes; the path of the data set there."""
     for node in nodes:
         node.run(["sh", "-c", MOUNT.format(address=store.address, own=node.address)])
+    return f"{SHARED}/data"
+
+
+def mount_fuse(store: Guest, nodes: Sequence[Node]) -> str:
+    """Mount the store's disk on nodes through FUSE, over SFTP; the path of the data set there."""
+    options = f",IdentityFile={HOME}/identity,UserKnownHostsFile={HOME}/known_hosts"
+    for node in nodes:
+        shutil.copy(node.home.parent / "identity", node.home)
+        (node.home / "known_hosts").write_text(known_hosts([store]))
+        script = MOUNT_FUSE.format(address=store.address, sftp=SFTP, options=options)
+        node.run(["sh", "-c", script])
     return f"{SHARED}/data"
 
 

@@ -9,10 +9,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from lab.faults.look import LOOK_S, Toothless, named
 from lab.node import INTERFACE, Node, Process, run
 
-LOOK_S = 5.0
-"""Over which counters are compared: several steps of the job."""
 PRIO = f"""
 set -e
 tc qdisc replace dev {INTERFACE} root handle 1: prio bands 4
@@ -20,11 +19,6 @@ tc qdisc add dev {INTERFACE} parent 1:4 handle 40: netem $2
 tc filter add dev {INTERFACE} parent 1: protocol ip u32 match ip dst $1/32 flowid 1:4
 """
 """The default map of prio sends nothing to the fourth band; the filter sends one address there."""
-
-
-def named(nodes: Sequence[Node], name: str) -> Node:
-    """Return the node of that name."""
-    return next(node for node in nodes if node.name == name)
 
 
 def _disturb(source: Node, spec: Sequence[str], target: Node | None) -> None:
@@ -54,7 +48,7 @@ def _held_back(said: str) -> tuple[int, int]:
     """Return bytes sent and times that packets had to wait or were dropped (tc -s -j qdisc)."""
     buckets = [qdisc for qdisc in json.loads(said) if qdisc["kind"] == "tbf"]
     if not buckets:
-        raise RuntimeError("it does not bite: no token bucket there")
+        raise Toothless("no token bucket there")
     return buckets[0]["bytes"], buckets[0]["overlimits"] + buckets[0]["drops"]
 
 
@@ -107,7 +101,7 @@ class Loss:
             parts.append(f"{node.name} {again1 - again0} of {sent1 - sent0}")
         told = f"segments sent again in {LOOK_S:.0f} s: {', '.join(parts)}"
         if not again:
-            raise RuntimeError(f"it does not bite: {told}")
+            raise Toothless(told)
         return told
 
 
@@ -140,7 +134,7 @@ class Delay:
         said = node.run(["ping", "-q", "-c", "10", "-i", "0.2", other.address]).splitlines()[-1]
         average_ms = float(said.split("=")[1].split("/")[1])
         if average_ms < self.ms / 2:
-            raise RuntimeError(f"it does not bite: {said}")
+            raise Toothless(said)
         return said
 
 
@@ -199,7 +193,7 @@ class Rate:
             parts.append(f"{node.name} {mbit:.1f} Mbit/s, held back {held1 - held0} times")
         told = "; ".join(parts)
         if not held:
-            raise RuntimeError(f"it does not bite: {told}")
+            raise Toothless(told)
         return told
 
 
@@ -240,5 +234,5 @@ class Flap:
             time.sleep(0.25)
         told = f"down at {seen} of {looks} looks"
         if not 0 < seen < looks:
-            raise RuntimeError(f"it does not bite: {told}")
+            raise Toothless(told)
         return told
