@@ -27,6 +27,8 @@ NAMES = ("gpu01", "gpu02")
 HEALTHY_S = 30
 """Seconds before the fault."""
 SECONDS = 110
+GRADIENTS = "8e6"
+"""Bytes that each step reduces: some time on the link, much on the broken one."""
 LINK = ("rate", "1gbit", "burst", "128kb", "limit", "8mb")
 FAULT = ("rate", "60mbit", "burst", "20kb", "limit", "200kb")
 
@@ -44,7 +46,7 @@ def make(out: Path) -> None:
         for node in nodes:
             shape(node, LINK)
         file = job.job_file(nodes, folder, "demo-ring-2")
-        launchers = job.train(nodes)
+        launchers = job.train(nodes, arguments=("--bytes", GRADIENTS))
         try:
             job.await_steps(nodes, 5)
             recorder = subprocess.Popen(
