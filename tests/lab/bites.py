@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lab import job, namespaces, store, uml
 from lab.faults.load import ClockStep, Competition, Frozen, NoSshd, Quota, Stopped
-from lab.faults.look import Toothless
+from lab.faults.look import ToothlessError
 from lab.faults.network import Delay, Flap, Loss, Rate
 from lab.faults.storage import FullDisk, SlowDisk, SlowNfs, SlowObjects
 from lab.node import LOCAL, SHARED, Node
@@ -66,7 +66,7 @@ def prove(fault: Fault, nodes: Sequence[Node]) -> None:
     while True:
         try:
             still = fault.bites(nodes)
-        except Toothless:
+        except ToothlessError:
             break
         if time.monotonic() - lifted > LIFTED_S:
             raise RuntimeError(f"{fault.name} is lifted and still bites: {still}")

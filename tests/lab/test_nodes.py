@@ -12,7 +12,7 @@ import pytest
 
 from debian import needs
 from lab import namespaces, uml
-from lab.faults.look import Toothless
+from lab.faults.look import ToothlessError
 from lab.faults.storage import SlowDisk
 from lab.node import HOME, USER, Node, inside, run
 
@@ -98,10 +98,10 @@ def test_files_of_home_are_seen_from_both_sides_at_once(nodes: Sequence[Node]) -
 @pytest.mark.parametrize("nodes", [on_guests], indirect=True)
 def test_a_disk_is_slowed_below_its_file_system(nodes: Sequence[Node]) -> None:
     fault = SlowDisk("one", 40)
-    with pytest.raises(Toothless):
+    with pytest.raises(ToothlessError):
         fault.bites(nodes)
     fault.apply(nodes)
     assert fault.bites(nodes)
     fault.lift(nodes)
-    with pytest.raises(Toothless):
+    with pytest.raises(ToothlessError):
         fault.bites(nodes)

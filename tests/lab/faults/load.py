@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lab.faults.look import LOOK_S, Toothless, named
+from lab.faults.look import LOOK_S, ToothlessError, named
 from lab.node import HOME, PYTHON, Node, Process, inside
 from lab.uml import Guest
 
@@ -78,7 +78,7 @@ class Competition:
         waited_s = _run_delay_s(node) - before
         told = f"the job's threads waited {waited_s:.1f} s for a CPU in {LOOK_S:.0f} s"
         if waited_s < LOOK_S / 10:
-            raise Toothless(told)
+            raise ToothlessError(told)
         return told
 
 
@@ -114,13 +114,13 @@ class Quota:
         held, periods = after[0] - before[0], after[1] - before[1]
         told = f"held in {held} of {periods} periods of 100 ms"
         if not held:
-            raise Toothless(told)
+            raise ToothlessError(told)
         return told
 
     def _throttled(self, nodes: Sequence[Node]) -> tuple[int, int]:
         said = named(nodes, self.on).run(["sh", "-c", CPU_STAT, "sh", self._cgroup(nodes)])
         if not said:
-            raise Toothless("the job has no cgroup of its own")
+            raise ToothlessError("the job has no cgroup of its own")
         stat = dict(line.split() for line in said.splitlines())
         return int(stat["nr_throttled"]), int(stat["nr_periods"])
 
@@ -152,7 +152,7 @@ class Stopped:
         """Return the state of the rank."""
         state = named(nodes, self.on).run(self._words(STATE))[0]
         if state != "T":
-            raise Toothless(f"state {state}")
+            raise ToothlessError(f"state {state}")
         return f"state {state}"
 
 
@@ -238,7 +238,7 @@ class ClockStep:
         """Return how far its clock is from the host's."""
         off_s = float(named(nodes, self.on).run(["date", "+%s.%N"])) - time.time()
         if abs(off_s - self.seconds) > max(5, abs(self.seconds) / 2):
-            raise Toothless(f"{off_s:.1f} s off")
+            raise ToothlessError(f"{off_s:.1f} s off")
         return f"{off_s:.1f} s off"
 
 
@@ -250,5 +250,5 @@ def _run_delay_s(node: Node) -> float:
 def _no_greeting(node: Node) -> str:
     words = inside(node.lab, PYTHON, "-Sc", GREETING, node.address)
     if subprocess.run(words, check=False, capture_output=True).returncode == 0:
-        raise Toothless(f"{node.name} greets")
+        raise ToothlessError(f"{node.name} greets")
     return "no greeting from port 22 within 1 s"

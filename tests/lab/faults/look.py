@@ -8,7 +8,7 @@ LOOK_S = 5.0
 """Over which counters are compared: several steps of the job."""
 
 
-class Toothless(RuntimeError):
+class ToothlessError(RuntimeError):
     """Plain tools do not see the fault."""
 
     def __init__(self, seen: str) -> None:

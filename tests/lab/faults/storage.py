@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.faults.look import LOOK_S, Toothless, named
+from lab.faults.look import LOOK_S, ToothlessError, named
 from lab.node import LOCAL, PYTHON, SHARED, Node
 from lab.objects import LATENCY
 from lab.store import PORT, STORE
@@ -61,7 +61,7 @@ class SlowDisk:
         each_ms = float(said.split(",")[-2].split()[0]) * 1000 / READS
         told = f"a direct read takes {each_ms:.1f} ms"
         if each_ms < self.ms / 2:
-            raise Toothless(told)
+            raise ToothlessError(told)
         return told
 
 
@@ -90,7 +90,7 @@ class SlowNfs(SlowDisk):
             parts.append(f"{node.name} {count1 - count0} reads of {each_ms:.1f} ms")
         told = ", ".join(parts)
         if not slow:
-            raise Toothless(told)
+            raise ToothlessError(told)
         return told
 
 
@@ -120,7 +120,7 @@ class SlowObjects:
         each_ms = float(client.run([PYTHON, "-c", GET, where])) * 1000
         told = f"a GET takes {each_ms:.0f} ms"
         if each_ms < self.ms:
-            raise Toothless(told)
+            raise ToothlessError(told)
         return told
 
 
@@ -148,7 +148,7 @@ class FullDisk:
         write = f"LC_ALL=C dd if=/dev/zero of={LOCAL}/probe bs=1M count=1 2>&1; rm -f {LOCAL}/probe"
         said = named(nodes, self.on).run(["sh", "-c", write])
         if "No space left" not in said:
-            raise Toothless(said)
+            raise ToothlessError(said)
         return said.splitlines()[0]
 
 
