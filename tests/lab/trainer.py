@@ -22,7 +22,7 @@ from lab.loader import die_with_parent, load, name_thread
 from lab.ring import Ring
 
 SLICES = 4
-"""Pieces of a step's computation, each launched by the main thread when the last is done."""
+"""Pieces of a step's computation; the main thread launches the next one while one runs."""
 LAUNCH_S = 0.01
 """CPU time of one launch."""
 BLOCK = b"\0" * (4 << 20)
@@ -110,10 +110,11 @@ class Rank:
             _burn(told.main_busy_s)
         self._truth.phase(phase, step)
         seconds = self._args.compute * told.compute / SLICES
+        _burn(LAUNCH_S)
         for _ in range(SLICES):
-            _burn(LAUNCH_S)
             self._gpu.phase(told.gpu, seconds)
             done = time.monotonic() + seconds
+            _burn(LAUNCH_S)  # of the next piece, while this one runs
             if told.offload_bytes:
                 self._offload(told.offload_bytes // SLICES)
             if told.spin_main:
