@@ -32,6 +32,18 @@ def test_live_records_and_ends_cleanly(tmp_path: Path, how: str | signal.Signals
     assert any(isinstance(event, Sample) for event in gpuwatch.recording.open(folder).events())
 
 
+def test_a_recording_that_cannot_begin_ends_the_screen_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Terminal(
+        [*COMMAND, "--record"], environment(XDG_STATE_HOME=str(tmp_path / "file"))
+    ) as terminal:
+        terminal.wait_for(b"gpuwatch: ")
+        assert terminal.exit_code() == 2
+    _, _, after = terminal.seen.rpartition(MAIN_SCREEN)
+    assert b"Traceback" not in after
+    assert str(tmp_path / "file").encode() in after
+
+
 def test_stopped_and_called_back_it_is_drawn_anew() -> None:
     with Terminal(COMMAND, environment()) as terminal:
         terminal.wait_for(b" ago")

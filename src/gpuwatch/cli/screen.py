@@ -1,19 +1,26 @@
 """Commands that open the screen: live, replay, demo."""
 
 import asyncio
+import importlib
 import os
 import signal
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuwatch.cli.jobs import job_of, nodes_of
-from gpuwatch.errors import InputError
+from gpuwatch.errors import GpuwatchError, InputError
 
 if TYPE_CHECKING:
+    from gpuwatch.cli.watch import Watch
+    from gpuwatch.engine import Sink
     from gpuwatch.job.types import Job
+    from gpuwatch.model.event import AnyEvent, Tick
+    from gpuwatch.model.verdict import JobVerdict, Verdict
+    from gpuwatch.model.view import NodeView, View
     from gpuwatch.recording import Recorder
     from gpuwatch.recording.reader import Recording
     from gpuwatch.tui.session import Session as Show
@@ -36,30 +43,108 @@ def live(given: Namespace) -> int:
 
 
 async def _live(job: "Job", *, recorded: bool) -> int:
-    from gpuwatch.cli.watch import Watch, folder_of
     from gpuwatch.tui.session import Session as Show
 
-    folder = folder_of(job) if recorded else None
-    watch = Watch(job, folder)
-    sinks = watch.start(time.time_ns() // 1000, time.monotonic_ns() // 1000)
-    recorder = watch.recorder
+    source = _LiveJob(job, recorded=recorded)
     show = Show(
         title=job.name,
-        nodes=watch.names,
+        nodes=tuple(node.name for node in job.nodes),
         interval_s=job.interval_s,
-        feed=watch.feed,
-        judge=watch.judge,
-        sinks=sinks,
-        recording=None if recorder is None else lambda: _recording_words(recorder),
+        feed=source,
+        judge=source,
+        sinks=(source,),
+        recording=source.words if recorded else None,
     )
     try:
         code = await _shown(show)
     finally:
-        await watch.release()
-    if folder is not None:
-        print(folder)  # noqa: T201
-    watch.check_recorded()
-    return watch.attendance.exit_code() or code
+        await source.release()
+    return source.exit_code() or code
+
+
+class _LiveJob:
+    """A job that is set up when its first event is asked for: once the screen stands.
+
+    Feed, judge and sink in one: to import and open what they need takes as long as the first
+    paint, which comes before.
+    """
+
+    def __init__(self, job: "Job", *, recorded: bool) -> None:
+        self._job = job
+        self._recorded = recorded
+        self._folder: Path | None = None
+        self._watch: Watch | None = None
+        self._sinks: tuple[Sink, ...] = ()
+        self._error: GpuwatchError | None = None
+
+    def __aiter__(self) -> "_LiveJob":
+        return self
+
+    async def __anext__(self) -> "AnyEvent":
+        """Return the next event of the feed."""
+        if self._watch is None:
+            await self._set_up()
+        return await anext(self._opened.feed)
+
+    async def _set_up(self) -> None:
+        module = await asyncio.to_thread(importlib.import_module, "gpuwatch.cli.watch")
+        try:
+            self._folder = module.folder_of(self._job) if self._recorded else None
+            watch: Watch = module.Watch(self._job, self._folder)
+            self._sinks = watch.start(time.time_ns() // 1000, time.monotonic_ns() // 1000)
+        except GpuwatchError as error:
+            self._error = error
+            raise
+        self._watch = watch
+
+    @property
+    def _opened(self) -> "Watch":
+        if self._watch is None:
+            raise RuntimeError("not set up")
+        return self._watch
+
+    def node(self, view: "View", node: "NodeView") -> "tuple[Verdict, ...]":
+        """Judge one node."""
+        return self._opened.judge.node(view, node)
+
+    def job(self, view: "View", verdicts: "Sequence[tuple[Verdict, ...]]") -> "JobVerdict":
+        """Judge the job."""
+        return self._opened.judge.job(view, verdicts)
+
+    def event(self, event: "AnyEvent") -> None:
+        """Hand an event to whoever listens."""
+        for sink in self._sinks:
+            sink.event(event)
+
+    def judged(self, tick: "Tick", view: "View", verdict: "JobVerdict") -> None:
+        """Hand a verdict to whoever listens."""
+        for sink in self._sinks:
+            sink.judged(tick, view, verdict)
+
+    def words(self) -> str:
+        """Say how recording goes."""
+        recorder = self._watch.recorder if self._watch else None
+        return "rec" if recorder is None else _recording_words(recorder)
+
+    async def release(self) -> None:
+        """End links, seal the recording."""
+        if self._watch is not None:
+            await self._watch.release()
+
+    def exit_code(self) -> int:
+        """Say where the recording lies, and return the exit code.
+
+        Raises:
+            GpuwatchError: it could not be set up or not be recorded whole, or no node was reached.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._watch is None:
+            return 0
+        if self._folder is not None:
+            print(self._folder)  # noqa: T201
+        self._watch.check_recorded()
+        return self._watch.attendance.exit_code()
 
 
 def replay(given: Namespace) -> int:

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from gpuwatch.engine import run
+from gpuwatch.errors import GpuwatchError
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.text import sanitize
 from gpuwatch.recording.moment import moment
@@ -91,7 +92,9 @@ class Watch(App[int]):
         """Start the engine, and tell which themes were left out."""
         # After `fg` the terminal holds what the shell wrote.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
-        self.run_worker(self._run(), name="engine", exit_on_error=False)
+        self.call_after_refresh(
+            lambda: self.run_worker(self._run(), name="engine", exit_on_error=False)
+        )
         for problem in self._problems:
             self.notify(f"theme left out: {sanitize(problem)}", severity="warning", markup=False)
 
@@ -129,6 +132,8 @@ class Watch(App[int]):
             return
         if event.state == WorkerState.ERROR:
             wrong = event.worker.error
+            if isinstance(wrong, GpuwatchError) and self.scene is None:
+                self.exit()  # it could not begin: whoever opened the screen says why
             self._ended = f"gpuwatch stopped: {type(wrong).__name__}: {sanitize(str(wrong), 160)}"
         elif event.state == WorkerState.SUCCESS:
             self._ended = "nothing more comes"

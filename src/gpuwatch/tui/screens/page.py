@@ -107,9 +107,7 @@ class Page(Screen[None]):
         scene = self.stage.scene
         if scene is None:
             self.below.display = False
-            self.body.show(
-                self.stage.palette, 1, lambda _: ((" waits for the first samples", "dim"),)
-            )
+            self._fill(self.before(cells - 1))
             return
         self._put_bar(scene, cells)
         self.paint_body(scene, cut, cells)
