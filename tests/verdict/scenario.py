@@ -74,6 +74,8 @@ class Node:
     probes: float = 0.0
     fast: float = 0.0
     dsack: float = 0.0
+    received: float | None = None
+    disorder: float = 0.0
     nics: tuple[Nic, ...] = (Nic(),)
     disk_busy: float = 0.02
     disk_ms: float = 0.2
@@ -116,7 +118,16 @@ class Node:
             "tcp_loss_probes": self.probes, "tcp_fast_retrans": self.fast, "tcp_timeouts": 0,
             "tcp_slow_start_retrans": 0, "tcp_dsack_received": self.dsack, "tcp_sack_reorder": 0,
             "pressure_io_some_us": self.io_pressure * 1e6, "pressure_cpu_some_us": 0,
+            **self._received(),
         }  # fmt: skip
+
+    def _received(self) -> dict[str, float]:
+        if self.received is None:
+            return {}
+        return {
+            "tcp_in_segs": self.received,
+            "tcp_out_of_order": self.received * self.disorder,
+        }
 
     def _disk(self) -> dict[str, float]:
         reads, writes = self.disk_read_mb * 8, self.disk_write_mb * 8

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpuwatch.model.verdict import CAUSES
+from gpuwatch.verdict.rank import name_of
 from verdict.scenario import (
     DECODES,
     GOOD,
@@ -19,6 +20,7 @@ from verdict.scenario import (
     Gpu,
     Nic,
     Node,
+    Play,
     Rank,
     blamed,
     named,
@@ -305,3 +307,53 @@ def test_of_two_nodes_loss_names_the_path_and_both_ends() -> None:
     assert (culprit.kind, culprit.id, culprit.nodes) == ("path", "g1 -> g2", ("g1", "g2"))
     assert set(verdict.job.waiting) == {"g1", "g2"}
     assert verdict.job.confidence <= 0.7
+
+
+CLEAN = replace(SENDS, received=5000)
+BEHIND = replace(SENDS, received=5000, disorder=0.14)
+
+
+def test_of_several_nodes_the_far_end_is_where_segments_come_out_of_order() -> None:
+    sender = replace(LOSES, received=5000)
+    verdict = settled((*named(CLEAN, "a", "d"), *named(sender, "b"), *named(BEHIND, "c")))
+    (culprit,) = verdict.job.culprits
+    assert (culprit.kind, culprit.id, culprit.nodes) == ("path", "b -> c", ("b", "c"))
+    assert verdict.job.confidence <= 0.7
+
+
+def test_a_node_that_several_send_again_to_loses_on_its_way_in() -> None:
+    sender = replace(LOSES, received=5000)
+    verdict = settled((*named(CLEAN, "a"), *named(sender, "b", "c"), *named(BEHIND, "d")))
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("node", "d")]
+    assert "on its way in" in verdict.job.text
+
+
+def test_a_node_behind_which_several_see_gaps_loses_on_its_way_out() -> None:
+    sender = replace(LOSES, received=5000)
+    verdict = settled((*named(CLEAN, "a"), *named(sender, "b"), *named(BEHIND, "c", "d")))
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("node", "b")]
+
+
+def test_loss_that_no_node_of_the_job_sees_come_in_is_doubted() -> None:
+    sender = replace(LOSES, received=5000)
+    verdict = settled((*named(CLEAN, "a", "c", "d"), *named(sender, "b")))
+    assert verdict.job.confidence <= 0.5
+
+
+def test_nobody_waits_for_himself() -> None:
+    waits = replace(SENDS, ranks=(Rank(gpu=Gpu(util=99, power=192)),) * 2)
+    moves = replace(SENDS, ranks=(Rank(gpu=Gpu(util=99, power=298)), waits.ranks[0]))
+    play = Play(("x", "y", "z"))
+    play.run(named(GOOD, "x", "y", "z"), 90)
+    verdict = play.run((*named(moves, "x"), *named(waits, "y", "z")), 60)
+    for told in (*verdict.nodes, *verdict.ranks):
+        own = told.node if told.rank is None else name_of(told.node or "", told.rank)
+        assert own not in {c.id for c in told.culprits}
+        if told.state == "PEER" and verdict.job.state == "UNKNOWN":
+            assert told.confidence <= 0.5
+
+
+def test_loss_between_many_is_the_network_and_no_nodes() -> None:
+    both = replace(LOSES, received=5000, disorder=0.02)
+    verdict = settled((*named(both, "a", "b"), *named(BEHIND, "c"), *named(CLEAN, "d")))
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("job", "network")]

@@ -69,6 +69,10 @@ class Threads(msgspec.Struct, frozen=True):
         return self.roles.get(name, Role())
 
 
+_FEW_SEGMENTS = 200
+"""Received segments below which their order says nothing; receive offload joins many into one."""
+
+
 class Loss(msgspec.Struct, frozen=True):
     """TCP's own view: `low` is the lower end of the 95 % interval of `rate`."""
 
@@ -107,7 +111,11 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class Host(msgspec.Struct, frozen=True):
-    """A node without its GPUs and ranks. Shares are of all its CPUs."""
+    """A node without its GPUs and ranks. Shares are of all its CPUs.
+
+    `disorder` is the share of received TCP segments that came out of order: behind a gap, so that
+    the far end of a path that loses shows it, where the near end shows what it sends again.
+    """
 
     busy: float | None = None
     iowait: float | None = None
@@ -119,6 +127,7 @@ class Host(msgspec.Struct, frozen=True):
     io_pressure: float | None = None
     cpu_pressure: float | None = None
     kworkers: dict[str, float] = {}
+    disorder: float | None = None
 
     @property
     def nic(self) -> Nic | None:
@@ -171,6 +180,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
             for labels in fast.entities("kworker")
             if (cores := _scaled(fast.rate("kworker", labels, "kworker_cpu_ms"), 1e-3)) is not None
         },
+        _disorder(fast) or _disorder(slow),
     )
 
 
@@ -196,6 +206,12 @@ def loss(window: Window, thresholds: Thresholds) -> Loss | None:
         reordered=min(1.0, reordered / lost) if lost else 0.0,
         segments_s=sent / window.seconds,
     )
+
+
+def _disorder(window: Window) -> float | None:
+    got = window.growth("node", (), "tcp_in_segs")
+    late = window.growth("node", (), "tcp_out_of_order")
+    return late / got if got is not None and late is not None and got >= _FEW_SEGMENTS else None
 
 
 def wilson(hits: float, trials: float) -> float:

@@ -75,4 +75,5 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
         tuple(missing.values()),
         tuple(sorted(rank.rank for rank in low if rank.rank)) if chosen else (),
         low[0].gpu if len(low) == 1 else None,
+        ranks[0].disorder,
     )

@@ -22,7 +22,8 @@ class Opinion(msgspec.Struct, frozen=True):
     """What one tick says of a rank or a node, before time has its say.
 
     `ranking` has the likeliest first and is never empty; `wait` is the share in which it waited
-    for others, None where that is not known; `low` names the ranks that the rest waits for.
+    for others, None where that is not known; `low` names the ranks that the rest waits for;
+    `disorder` is the node's, as in `features.Host`.
     """
 
     node: str
@@ -34,6 +35,7 @@ class Opinion(msgspec.Struct, frozen=True):
     missing: tuple[Missing, ...] = ()
     low: tuple[str, ...] = ()
     gpu: int | None = None
+    disorder: float | None = None
 
 
 def name_of(node: str, rank: str) -> str:
@@ -60,6 +62,7 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
         context.gpu.shares,
         missing,
         gpu=gpu,
+        disorder=context.host.disorder,
     )
 
 

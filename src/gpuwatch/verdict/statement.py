@@ -19,7 +19,7 @@ _UNSUSPECTED_CAP = 0.5
 _UNCONFIRMED_CAP = 0.8
 _AMBIGUOUS_CAP = 0.6
 _NOBODY_CAP = 0.5
-"""A node that waits like all others, for nobody that is seen, may as well wait for the network."""
+"""What waits like all others, for nobody that is surely to blame, may as well wait for the network."""
 _MOST_CANDIDATES = 3
 _HELD = {
     "COMPUTE": "computes", "NETWORK": "waits on the network", "STORAGE": "waits on storage",
@@ -104,16 +104,25 @@ def blame(verdict: Verdict, job: Verdict) -> Verdict:
     """Tell a waiting node or rank whom it waits for."""
     if verdict.state != "PEER":
         return verdict
-    own = verdict.node or ""
-    culprits = tuple(c for c in job.culprits if c.kind != "node" or own not in c.nodes)
+    culprits = tuple(c for c in job.culprits if not _is_own(c, verdict))
     if job.state == "UNKNOWN" and not culprits:
         culprits = (Culprit("unknown", "unknown"),)
     named = [c.id for c in culprits if c.kind != "unknown" and c.kind != "job"]
-    if not named:
-        confidence = min(verdict.confidence, _NOBODY_CAP)
-        return msgspec.structs.replace(verdict, culprits=culprits, confidence=confidence)
-    text = verdict.text.replace("waits for another", f"waits for {_names(named)}", 1)
-    return msgspec.structs.replace(verdict, culprits=culprits, text=text)
+    confidence = verdict.confidence
+    if not named or job.state == "UNKNOWN":
+        confidence = min(confidence, _NOBODY_CAP)
+    text = verdict.text
+    if named:
+        text = text.replace("waits for another", f"waits for {_names(named)}", 1)
+    return msgspec.structs.replace(verdict, culprits=culprits, confidence=confidence, text=text)
+
+
+def _is_own(culprit: Culprit, verdict: Verdict) -> bool:
+    """Tell whether a culprit is the very node or rank that is said to wait for it."""
+    own = verdict.node or ""
+    if verdict.rank is not None and culprit.kind in ("rank", "gpu"):
+        return culprit.id == name_of(own, verdict.rank)
+    return culprit.kind in ("node", "rank", "gpu") and own in culprit.nodes
 
 
 def _shown(ranking: Sequence[Assessment], track: Track) -> Assessment:

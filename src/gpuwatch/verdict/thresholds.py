@@ -103,6 +103,14 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "ratios need volume: 3 of 900 segments are 0.33 % and mean nothing",
         ),
     ] = 10_000.0
+    out_of_order: Annotated[
+        float,
+        _share(
+            "Received TCP segments that came out of order, above which a node is the far end of a "
+            "path that loses.",
+            "three nodes in a ring: none when healthy, 5 to 14 % behind 9 % of loss",
+        ),
+    ] = 0.001
     bandwidth_deficit: Annotated[
         float,
         _share(
