@@ -354,6 +354,6 @@ def test_nobody_waits_for_himself() -> None:
 
 
 def test_loss_between_many_is_the_network_and_no_nodes() -> None:
-    both = replace(LOSES, received=5000, disorder=0.02)
+    both = replace(LOSES, received=5000, disorder=0.1)
     verdict = settled((*named(both, "a", "b"), *named(BEHIND, "c"), *named(CLEAN, "d")))
     assert [(c.kind, c.id) for c in verdict.job.culprits] == [("job", "network")]
