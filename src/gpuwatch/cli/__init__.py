@@ -54,5 +54,5 @@ def _tell(error: Exception) -> int:
     line = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
     if len(line) > LONGEST:
         line = f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
-    print(f"gpuwatch: {line}", file=sys.stderr)  # noqa: T201
+    print(f"gpuwatch: {line}", file=sys.stderr)
     return code

@@ -40,7 +40,7 @@ def job_of(given: Namespace) -> Job:
         raise InputError(f"{given.job}: is a recording", f"gpuwatch replay {given.job}")
     job = from_argument(given.job, parse)
     if idle := [key for key in _UNUSED if _value(job, key) != _value(_EMPTY, key)]:
-        print(f"gpuwatch: this version does nothing with: {', '.join(idle)}", file=sys.stderr)  # noqa: T201
+        print(f"gpuwatch: this version does nothing with: {', '.join(idle)}", file=sys.stderr)
     return job
 
 

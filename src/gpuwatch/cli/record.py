@@ -41,7 +41,7 @@ async def _record(job: Job, folder: Path, seconds: float | None) -> int:
     finally:
         await watch.close(engine)
         progress.end()
-    print(folder, flush=True)  # noqa: T201
+    print(folder, flush=True)
     watch.check_recorded()
     code = watch.attendance.exit_code()
     # Without --for a signal is the one way to end, so it is no interruption.
@@ -70,13 +70,13 @@ class _Progress:
     def event(self, event: AnyEvent) -> None:
         """Take nothing of it."""
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
         """Tell how far the recording is, who is there, and the verdict."""
         if self._began_us is None:
             self._began_us = tick.arrived_us
         came = self._watch.attendance
         recorder = self._watch.recorder
-        assert recorder is not None  # noqa: S101 this command always records
+        assert recorder is not None  # noqa: S101 - for the type checker: this command always records
         status = recorder.status
         paused = f"PAUSED: {status.paused_reason}, " if status.paused_reason else ""
         seconds = (tick.arrived_us - self._began_us) // 1_000_000

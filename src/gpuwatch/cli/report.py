@@ -106,7 +106,7 @@ class _Kept:
     def event(self, event: AnyEvent) -> None:
         """Take nothing of it."""
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
         """Keep it, if it is of the range."""
         if tick.wall_us in self._range:
             self.judged_ticks.append((tick, verdict))
@@ -129,7 +129,7 @@ def _thresholds(facts: Session) -> Thresholds:
     if new := sorted(ROWS.keys() - known.keys()):
         changed.append(f"thresholds not known then: {', '.join(new)}")
     for line in changed:
-        print(f"gpuwatch: verdicts may differ: {line!a:.300}", file=sys.stderr)  # noqa: T201
+        print(f"gpuwatch: verdicts may differ: {line!a:.300}", file=sys.stderr)
     return Thresholds(**known)
 
 

@@ -142,7 +142,7 @@ class _LiveJob:
         if self._watch is None:
             return 0
         if self._folder is not None:
-            print(self._folder)  # noqa: T201
+            print(self._folder)
         self._watch.check_recorded()
         return self._watch.attendance.exit_code()
 

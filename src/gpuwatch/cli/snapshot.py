@@ -72,7 +72,7 @@ class _Look:
         if not isinstance(event, Sample | Tick):
             self.events.append(event)
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
         """Keep it once a node has answered."""
         if self._watch.attendance.came:
             self.judged_ticks.append((tick, verdict))

@@ -92,7 +92,7 @@ class Attendance:
             line = (
                 f"gpuwatch: {len(absent)} of {self.size} nodes could not be reached: {told}{more}"
             )
-            print("".join(c if c.isprintable() else "?" for c in line), file=sys.stderr)  # noqa: T201
+            print("".join(c if c.isprintable() else "?" for c in line), file=sys.stderr)
             return SOME_UNREACHABLE
         return 0
 
