@@ -269,6 +269,15 @@ def blamed(verdict: Verdict) -> set[str]:
 SPIN = Gpu(util=100, power=130, memory=2)
 WAITS = Rank(gpu=SPIN, loader={"futex": 0.98, "run": 0.02}, loader_run=0.02)
 VICTIM = Node(ranks=(WAITS,))
+PEERS = ("g1", "g2", "g3", "g4")
+"""Names of nodes beside the one that a test is about."""
+
+
+def rank(**fields: object) -> Node:
+    """Return a node of one rank that differs from a healthy one in these fields."""
+    return Node(ranks=(replace(Rank(), **fields),))  # type: ignore[arg-type]
+
+
 GOOD = Node(nics=(Nic(rx_mb=3000, tx_mb=3000),))
 HALF = Node(ranks=(Rank(gpu=Gpu(util=98, power=330, memory=10)),))
 """Waits half of the time, with steps shorter than what NVML averages over."""

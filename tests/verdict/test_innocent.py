@@ -9,6 +9,7 @@ from verdict.scenario import (
     HALF,
     HOT,
     LATE,
+    PEERS,
     READS,
     VICTIM,
     WAITS,
@@ -19,16 +20,12 @@ from verdict.scenario import (
     Rank,
     blamed,
     named,
+    rank,
     said,
     settled,
 )
 
-PEERS = ("g1", "g2", "g3", "g4")
 ALL_GPU = frozenset(("gpu", name) for name in ("util_pct", "power_w", "memory_util_pct"))
-
-
-def rank(**fields: object) -> Node:
-    return Node(ranks=(replace(Rank(), **fields),))  # type: ignore[arg-type]
 
 
 def after_good(*nodes: Node) -> Play:

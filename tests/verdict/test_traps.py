@@ -10,6 +10,7 @@ from verdict.scenario import (
     HOT,
     LATE,
     LOSES,
+    PEERS,
     READS,
     SEGMENTS,
     SENDS,
@@ -22,15 +23,10 @@ from verdict.scenario import (
     Rank,
     blamed,
     named,
+    rank,
     said,
     settled,
 )
-
-PEERS = ("g1", "g2", "g3", "g4")
-
-
-def rank(**fields: object) -> Node:
-    return Node(ranks=(replace(Rank(), **fields),))  # type: ignore[arg-type]
 
 
 def test_full_utilisation_at_low_power_is_no_compute() -> None:

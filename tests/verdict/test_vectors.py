@@ -11,6 +11,7 @@ from verdict.scenario import (
     GOOD,
     HOT,
     LOSES,
+    PEERS,
     READS,
     SEGMENTS,
     SENDS,
@@ -24,16 +25,10 @@ from verdict.scenario import (
     Rank,
     blamed,
     named,
+    rank,
     said,
     settled,
 )
-
-PEERS = ("g1", "g2", "g3", "g4")
-
-
-def rank(**fields: object) -> Node:
-    return Node(ranks=(replace(Rank(), **fields),))  # type: ignore[arg-type]
-
 
 NFS = rank(
     gpu=Gpu(util=45, power=240),

@@ -178,11 +178,11 @@ class RecordedJudge:
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
 
-    def node(self, view: View, node: NodeView) -> tuple[Verdict, ...]:  # noqa: ARG002
+    def node(self, view: View, node: NodeView) -> tuple[Verdict, ...]:  # noqa: ARG002 - engine.Judge names them
         """Leave the node to `job`: its verdict is part of the recorded one."""
         return ()
 
-    def job(self, view: View, verdicts: Sequence[tuple[Verdict, ...]]) -> JobVerdict:  # noqa: ARG002
+    def job(self, view: View, verdicts: Sequence[tuple[Verdict, ...]]) -> JobVerdict:  # noqa: ARG002 - engine.Judge names them
         """Return the verdict that was shown at this tick."""
         return self._replay.shown(view.event_no) or _NONE_RECORDED
 
