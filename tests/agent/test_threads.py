@@ -157,7 +157,10 @@ def test_a_direct_reader_waits_for_a_block_device() -> None:
 
 def test_checkpoint_process_has_its_role() -> None:
     with job("checkpoint", "pipe") as running:
-        found = until(watch(running.mark), lambda f: waits(f, "checkpoint").get("sleep"))
+        found = until(
+            watch(running.mark),
+            lambda f: waits(f, "checkpoint").get("sleep") and waits(f, "loader").get("pipe"),
+        )
         roles = {row["role"]: row["threads"] for row in found["thread_group"]}
         assert roles == {"main": 1, "loader": 1, "checkpoint": 1}
 
