@@ -5,13 +5,15 @@
     python tests/lab/run.py --set healthy       # 20 minutes healthy, 20 healthy but odd
 
 One JSON file a scenario, and its recording, come to lie in --out. A set goes on where it was left:
-what has its file there is not run again, unless it is named. Exit status 1: a scenario could not be run; with --strict also: it could, and
-no second of its fault was judged right for the job.
+what has its file there is not run again, unless it is named. Exit status 1: a scenario could not be run; with --strict also: it could, twice,
+and both times no second of its fault was judged right in kind (the state, whatever the cause) for the job. Ended by a
+signal, it takes all down that it brought up, and goes on there when it is run again.
 """
 
 import argparse
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -44,6 +46,23 @@ def missing() -> list[str]:
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     absent = [] if os.geteuid() == 0 else ["root"]
     return absent + [p for program, p in NEEDED.items() if not shutil.which(program, path=path)]
+
+
+def wrong_in_kind(result: Result) -> bool:
+    """Tell whether the job was judged during the fault, and never as anything of the right kind."""
+    accept = SCENARIOS[result.scenario].accepts("job")
+    right = {word.partition("/")[0] for word in accept.words}
+    shown = {word.partition("/")[0] for word in result.score.job.words}
+    return bool(shown) and not shown & right
+
+
+def run_strictly(scenario: Scenario, out: Path, way: Way) -> Result | None:
+    """Run a scenario, and once more where it was judged wrong in kind: machines are slow at times."""
+    result = run(scenario, out, way, anew=True)
+    if result is None or not wrong_in_kind(result):
+        return result
+    print(f"{table.scores([result])}\n{scenario.name}: wrong in kind, so once more", flush=True)
+    return run(scenario, out, way, anew=True)
 
 
 def run(scenario: Scenario, out: Path, way: Way, *, anew: bool) -> Result | None:
@@ -88,13 +107,18 @@ def main(given: Sequence[str] | None = None) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     anew = bool(args.scenario)
     way = Way(late=args.late, user=USER if args.user else "root")
-    results = [run(SCENARIOS[name], args.out, way, anew=anew) for name in names]
+    chosen = [SCENARIOS[name] for name in names]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    if args.strict:
+        results = [run_strictly(scenario, args.out, way) for scenario in chosen]
+    else:
+        results = [run(scenario, args.out, way, anew=anew) for scenario in chosen]
     done = [result for result in results if result is not None]
     if done:
         print(f"\n{table.scores(done)}\n\n{table.confusion(done)}\n\n{table.calibration(done)}")
-    wrong = [r.scenario for r in done if args.strict and r.score.job.share == 0]
+    wrong = [result.scenario for result in done if args.strict and wrong_in_kind(result)]
     for name in wrong:
-        print(f"{name}: no second of its fault was judged right")
+        print(f"{name}: no second of its fault was judged right in kind")
     return int(len(done) < len(results) or bool(wrong))
 
 

@@ -71,10 +71,10 @@ class Scenario:
     ranks: int = 1
     faults: tuple[Fault, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
-    data: Literal["disk", "nfs", "object"] = "disk"
+    data: Literal["disk", "nfs", "fuse", "object"] = "disk"
     gradients: float = 2e6
     healthy_s: int = 25
-    fault_s: int = 45
+    fault_s: int = 40
     after_s: int = 0
     job: Accept = WELL
     on: dict[str, Accept] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from lab.faults.network import Delay, Flap, Loss, Rate
 from lab.faults.storage import FullDisk, SlowDisk, SlowNfs, SlowObjects
 from lab.node import SHARED
 from lab.scenario import WELL, Accept, Scenario
+from lab.store import STORE
 from lab.switches import HANGS, Switch
 
 __all__ = ["FAULTS", "HEALTHY", "SCENARIOS", "SHORT"]
@@ -110,7 +111,7 @@ _NETWORK = (
 
 _CPU = (
     Scenario(
-        name="cpu-competition", kind="uml", nodes=3, faults=(Competition("gpu02"),),
+        name="cpu-competition", kind="uml", nodes=3, faults=(Competition("gpu02", 24),),
         job=_CROWDED, on={"gpu02": _CROWDED}, culprits=("gpu02", "rank 1 of gpu02"),
     ),
     Scenario(
@@ -134,14 +135,22 @@ _CPU = (
     ),
     Scenario(
         name="decode", kind="uml", nodes=3,
-        faults=(Switch("files are decoded 40 times", "gpu02", {"decode": 40}, slower=1.5),),
+        faults=(Switch("files are decoded 300 times", "gpu02", {"decode": 300}, slower=1.5),),
         job=_DECODE, on={"gpu02": _DECODE}, culprits=("gpu02", "rank 1 of gpu02"),
+    ),
+    Scenario(
+        name="decode-one-of-four", kind="uml", nodes=2, ranks=2,
+        faults=(
+            Switch("files of rank 3 are decoded 300 times", "gpu02",
+                   {"ranks": {"1": {"decode": 300}}}, slower=1.5),
+        ),
+        job=_DECODE, on={"gpu02": _DECODE}, culprits=("rank 3 of gpu02", "gpu02"),
     ),
     Scenario(
         name="loaders-pinned", kind="host", nodes=2,
         faults=(
-            Switch("loaders on CPU 0, files decoded 20 times", "gpu02",
-                   {"decode": 20, "pin": [0]}, slower=1.3),
+            Switch("loaders on CPU 0, files decoded 250 times", "gpu02",
+                   {"decode": 250, "pin": [0]}, slower=1.3),
         ),
         job=Accept(("CPU/pinned", "CPU/data-prep"), "two loaders share one CPU while another is free"),
         on={"gpu02": Accept(("CPU/pinned", "CPU/data-prep"), "the same, seen on the node")},
@@ -151,17 +160,21 @@ _CPU = (
 
 _STORAGE = (
     Scenario(
-        name="disk-slow", kind="uml", nodes=3, faults=(SlowDisk("gpu02", 100),),
+        name="disk-slow", kind="uml", nodes=3, faults=(SlowDisk("gpu02", 150),),
         job=_READ, on={"gpu02": _READ}, culprits=("gpu02", "rank 1 of gpu02"),
     ),
     Scenario(
-        name="disk-slow-two-ranks", kind="uml", nodes=2, ranks=2, faults=(SlowDisk("gpu01", 100),),
+        name="disk-slow-two-ranks", kind="uml", nodes=2, ranks=2, faults=(SlowDisk("gpu01", 150),),
         job=_READ, on={"gpu01": _READ},
         culprits=("gpu01", "rank 0 of gpu01", "rank 1 of gpu01"),
     ),
     Scenario(
         name="nfs-slow", kind="uml", nodes=2, data="nfs", faults=(SlowNfs(ms=200),),
         job=_READ, rest=_READ, culprits=("all nodes", SHARED, "10.77.0.3:/"),
+    ),
+    Scenario(
+        name="fuse-slow", kind="uml", nodes=2, data="fuse", faults=(SlowDisk(STORE, 150),),
+        job=_READ, rest=_READ, culprits=("all nodes", SHARED, "root@10.77.0.3:/mnt/data"),
     ),
     Scenario(
         name="object-store-slow", kind="uml", nodes=2, data="object", faults=(SlowObjects(200),),
@@ -184,7 +197,7 @@ _STORAGE = (
         job=_SAVE, on={"gpu01": _SAVE}, culprits=("gpu01", "rank 0 of gpu01"),
     ),
     Scenario(
-        name="checkpoint-recurring", kind="uml", nodes=2, fault_s=210,
+        name="checkpoint-recurring", kind="uml", nodes=2, fault_s=190,
         faults=(
             Switch("rank 0 writes for 8 s each minute", "gpu01",
                    {"checkpoint_every_s": 52, "checkpoint_s": 8}, slower=0.8),
@@ -264,7 +277,7 @@ _STILL = (
 def _odd(name: str, words: str, switches: dict[str, object], slower: float, why: str) -> Scenario:
     accept = Accept(("COMPUTE",), why)
     return Scenario(
-        name=f"odd-{name}", kind="uml", nodes=2, healthy_s=20, fault_s=240,
+        name=f"odd-{name}", kind="uml", nodes=2, healthy_s=20, fault_s=114,
         faults=(Switch(words, "", switches, slower=slower),), job=accept, rest=accept,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 from lab import job, launch
 from lab.node import HOME, PYTHON, Node
 
-STEPS = 3
+STEPS = 4
 SILENCE_S = 4.0
 BITE_S = 30.0
 NVML = """
@@ -78,7 +78,7 @@ class Switch:
 def _slowdown(node: Node, factor: float) -> str:
     """Wait until some steps took that many times as long as those before."""
     steps = job.steps(node)
-    before, healthy = len(steps), statistics.median(steps)
+    before, healthy = len(steps), statistics.fmean(steps[1:])
     deadline = time.monotonic() + BITE_S
     told = f"no {STEPS} steps in {BITE_S:.0f} s"
     while time.monotonic() < deadline:
@@ -86,7 +86,7 @@ def _slowdown(node: Node, factor: float) -> str:
         # The step that it came in is no measure.
         steps = job.steps(node)[before + 1 :][-STEPS:]
         if len(steps) == STEPS:
-            now = statistics.median(steps)
+            now = statistics.fmean(steps)
             told = f"steps of {now:.2f} s, {healthy:.2f} s before"
             if now >= factor * healthy:
                 return told

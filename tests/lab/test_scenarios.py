@@ -51,7 +51,7 @@ def test_each_kind_of_waiting_is_broken_for() -> None:
         s.accepts(n).words[0].partition("/")[0] for s in ALL for n in ("job", *s.names)
     )
     assert {"NETWORK", "STORAGE", "CPU", "PEER", "GPU", "HUNG", "COMPUTE", "IDLE"} <= states.keys()
-    assert {s.data for s in FAULTS} == {"disk", "nfs", "object"}
+    assert {s.data for s in FAULTS} == {"disk", "nfs", "fuse", "object"}
     assert len(SCENARIOS) == len(ALL)
     assert len(FAULTS) >= 20
     several = [s for s in FAULTS if s.ranks > 1]

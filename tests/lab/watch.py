@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from gpuwatch import recording
 from gpuwatch.model.event import Tick
 from lab import job, namespaces, store, uml
 from lab.load import Load
-from lab.node import LOCAL, Node, inside
+from lab.node import LOCAL, Node, inside, mortal
 from lab.scenario import Fault, Scenario
 from lab.score import Score, Seen, Truth, score
 
@@ -28,6 +28,12 @@ LATE_S = 60.0
 """After onset, for who comes late."""
 STEPS = 5
 """Steps that the job has made before it is watched."""
+REACHED: dict[str, Callable[[uml.Guest, Sequence[Node]], str]] = {
+    "nfs": store.mount,
+    "fuse": store.mount_fuse,
+    "object": lambda keeper, _nodes: store.address(keeper),
+}
+"""How nodes reach a data set that another guest keeps."""
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -41,6 +47,7 @@ class Result(msgspec.Struct):
     """One run of one scenario: how it was broken, how it was judged.
 
     `bites` tells what plain tools saw of each fault, `toothless` whether one was not there at all.
+    Steps are means by the job's log, for two loaders in turn make one long and one short step.
     Times of `truth` are on this machine's monotonic clock.
     """
 
@@ -99,8 +106,7 @@ def _job(
         keeper = every[-1]
         assert isinstance(keeper, uml.Guest)
         store.serve(keeper, folder / "data")
-        mounted = scenario.data == "nfs"
-        data = store.mount(keeper, nodes) if mounted else store.address(keeper)
+        data = REACHED[scenario.data](keeper, nodes)
     for node in nodes:
         job.switch(node, scenario.options)
     gradients = ("--bytes", str(scenario.gradients))
@@ -153,8 +159,8 @@ def _watched(
         truth,
         bites,
         toothless,
-        statistics.median(steps[:before]) if before else None,
-        statistics.median(steps[before + 1 :]) if len(steps) > before + 1 else None,
+        statistics.fmean(steps[1:before]) if before > 1 else None,
+        statistics.fmean(steps[before + 1 :]) if len(steps) > before + 1 else None,
         statistics.fmean(second.busy for second in load.seconds),
         statistics.fmean(second.others for second in load.seconds),
         way,
@@ -181,7 +187,8 @@ def _recorded(file: Path, out: Path) -> Iterator[float]:
     log = file.with_name("record.log")
     words = [sys.executable, "-m", "gpuwatch", "record", str(file), "--out", str(out)]
     with log.open("wb") as stream:
-        recorder = subprocess.Popen(inside(LAB, *words), stdout=stream, stderr=stream)
+        command = mortal(*inside(LAB, *words))
+        recorder = subprocess.Popen(command, stdout=stream, stderr=stream)
     try:
         deadline = time.monotonic() + FIRST_S
         while b" nodes, " not in log.read_bytes():

@@ -40,6 +40,7 @@ for root in /sys/fs/cgroup /sys/fs/cgroup/cpu; do
 done
 """
 CPU_STAT = "cat /sys/fs/cgroup/$1/cpu.stat /sys/fs/cgroup/cpu/$1/cpu.stat 2>/dev/null || true"
+OTHERS = "for _ in $(seq $1); do (while :; do :; done) & done; wait"
 STATE = "sed 's/.*) //' /proc/$(pgrep -P $(pgrep -of $1) | sed -n $2p)/stat"
 SIGNAL = "kill -$3 $(pgrep -P $(pgrep -of $1) | sed -n $2p)"
 GREETING = "import socket,sys; socket.create_connection((sys.argv[1], 22), 1).recv(4)"
@@ -60,9 +61,8 @@ class Competition:
 
     def apply(self, nodes: Sequence[Node]) -> None:
         """Begin it."""
-        for _ in range(self.count):
-            words = ["sh", "-c", "while :; do :; done"]
-            self._others.append(named(nodes, self.on).start(words, {}, "others.log"))
+        words = ["sh", "-c", OTHERS, "sh", str(self.count)]
+        self._others.append(named(nodes, self.on).start(words, {}, "others.log"))
 
     def lift(self, nodes: Sequence[Node]) -> None:
         """End it."""
