@@ -37,6 +37,24 @@ class Options(NamedTuple):
     line_rate: Tuple[Tuple[str, float], ...] = ()
 
 
+class Member(NamedTuple):
+    """One process of the job, as it was found when the node's processes were last looked through.
+
+    Attributes:
+        pid: of the process.
+        group: of its rank; as the label of that name in thread_group.
+        rank: that it is or serves; as the label of that name in thread_group.
+        role: `main`, `loader` or `checkpoint`.
+        gpu: the rank's GPU, None where it could not be told.
+    """
+
+    pid: int
+    group: str
+    rank: str
+    role: str
+    gpu: Optional[int]
+
+
 class Board(object):
     """What sources tell each other within one tick.
 
@@ -44,6 +62,7 @@ class Board(object):
         gpu_util: GPU index to its latest utilisation in percent, None where it is unknown.
         gpu_pids: pid to the indices of the GPUs on which it has a compute context.
         own_pids: the agent and its children, never part of a job.
+        job: the job's processes; none until they were looked for.
         lateness_us: how late the present tick or sample began.
         dropped: frames dropped since the start, as the link was too slow.
         thread_rate_hz: thread samples a second that the governor allows.
@@ -53,6 +72,7 @@ class Board(object):
         self.gpu_util: Dict[int, Optional[float]] = {}
         self.gpu_pids: Dict[int, Tuple[int, ...]] = {}
         self.own_pids: Set[int] = {os.getpid()}
+        self.job: Tuple[Member, ...] = ()
         self.lateness_us = 0
         self.dropped = 0
         self.thread_rate_hz = 5.0

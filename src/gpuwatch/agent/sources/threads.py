@@ -9,7 +9,7 @@ so), when a rank ended, when NVML names other processes, and now and then.
 import time
 from typing import Callable, Dict, List, Optional, Set, Tuple
 
-from gpuwatch.agent.host import Host
+from gpuwatch.agent.host import Host, Member
 from gpuwatch.agent.lines import after
 from gpuwatch.agent.metric import (
     COUNTER,
@@ -201,7 +201,10 @@ class Reader(object):
         watched.rank = None
         watched.thread.close()
         self._watched.pop((watched.thread.pid, watched.thread.tid), None)
-        self._again = self._again or watched.is_main
+        if watched.is_main:
+            self._again = True
+            board = self.host.board
+            board.job = tuple(m for m in board.job if m.pid != watched.thread.pid)
         self._unsorted = True
 
     def _due(self, now: float) -> bool:
@@ -230,12 +233,14 @@ class Reader(object):
         self._unsorted = True
         self._ranks = self._census.ranks()
         alive: Set[Tuple[int, int]] = set()
-        pids: Set[int] = set()
+        job: List[Member] = []
         for rank in self._ranks:
             for role, processes in _by_role(rank):
                 for process in processes:
-                    pids.add(process.pid)
+                    job.append(Member(process.pid, rank.group, rank.rank, role, rank.gpu))
                     alive.update(self._watch(rank, role, process))
+        self.host.board.job = tuple(job)
+        pids = {member.pid for member in job}
         for key in set(self._watched) - alive:
             self._watched.pop(key).thread.close()
         for pid in set(self._io) - pids:
