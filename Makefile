@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-bites bench-start clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -53,6 +53,9 @@ lab-healthy: $(READY) lab-setup ## Score 20 healthy minutes, and 20 of jobs that
 lab-short: $(READY) lab-setup ## Score three faults, fail where one is judged wholly wrong; root; under 8 minutes.
 	rm -rf build/lab-short
 	$(BIN)/python tests/lab/run.py --set short --strict --out build/lab-short
+
+lab-rescore: $(READY) ## Judge the recordings of `make lab` anew with the code as it is, and score them; nothing is run.
+	$(BIN)/python tests/lab/rescore.py $(SCENARIO)
 
 demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.
 	$(BIN)/gpuwatch demo

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lab.score import Bin, Subject
 from lab.watch import Result
 
-__all__ = ["bites", "calibration", "confusion", "scores"]
+__all__ = ["bites", "calibration", "changes", "confusion", "scores"]
 
 
 def bites(result: Result) -> str:
@@ -97,6 +97,31 @@ def calibration(results: Sequence[Result]) -> str:
         share = f"{total.right_s / total.shown_s:.0%}" if total.shown_s else "-"
         lines.append(f"from {total.from_confidence:.1f}     {share:>6} {total.shown_s:6.0f} s")
     return "\n".join(lines)
+
+
+def changes(pairs: Sequence[tuple[Result, Result]]) -> str:
+    """Return, of results before and after, what differs in each; nothing differs: a dash."""
+    lines = []
+    for before, after in pairs:
+        old, new = _figures(before), _figures(after)
+        parts = [f"{name} {old[name]} -> {new[name]}" for name in new if old[name] != new[name]]
+        if parts:
+            lines.append(f"  {after.scenario:28} {', '.join(parts)}")
+    return "\n".join(lines) or "  -"
+
+
+def _figures(result: Result) -> dict[str, str]:
+    """Return what a line of the table tells of how a run was judged."""
+    subjects = result.score.subjects
+    job = result.score.job
+    return {
+        **{subject.name: _share(subject) for subject in subjects},
+        "suspected": _seconds(job.suspected_after_s),
+        "confirmed": _seconds(job.confirmed_after_s),
+        "blame": _blamed(result),
+        "alarm": f"{max(s.alarm_s for s in subjects):.0f} s",
+        "misled": f"{max(s.misled_s for s in subjects):.0f} s",
+    }
 
 
 def _share(subject: Subject) -> str:
