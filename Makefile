@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -65,6 +65,12 @@ lab-bites: $(READY) lab-setup ## Show that each fault of the lab bites and can b
 
 bench-start: $(READY) ## Measure how soon --help and the first screen appear.
 	$(BIN)/python bench/start.py
+
+bench-agent: $(READY) ## Measure what the agent costs a node, beside other monitors; root; about ten minutes.
+	@test -x build/bench-tools/bin/glances || { $(PYTHON) -m venv build/bench-tools \
+	  && build/bench-tools/bin/pip install --quiet --disable-pip-version-check nvitop==1.7.2 glances==4.5.8; }
+	@command -v prometheus-node-exporter >/dev/null || apt-get install -qq -y prometheus-node-exporter >/dev/null || true
+	$(BIN)/python bench/agent.py
 
 clean: ## Remove what the other verbs made.
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist snapshot_report.html

@@ -274,6 +274,13 @@ def test_a_dear_agent_goes_down_step_by_step_and_says_so() -> None:
     assert governor.rate_hz == 1.0
 
 
+def test_what_a_window_may_cost_is_not_passed_before_it_is_over() -> None:
+    governor = Governor()
+    spend(governor, 0, 15, 0.05, 0)
+    assert governor.rate_hz == 2.0
+    assert governor.reason == "lowered to 2 Hz: agent used 5.0 % of a core"
+
+
 def test_it_comes_back_when_calm_and_each_time_later() -> None:
     governor = Governor()
     now, cpu_ms, returns = 0, 0.0, []

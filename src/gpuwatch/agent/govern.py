@@ -47,12 +47,13 @@ class Governor(object):
         while len(self._window) > 1 and now - self._window[1][0] >= WINDOW_S:
             self._window.popleft()
         span = now - self._window[0][0]
-        if span < WINDOW_S:
+        used_s = (cpu_ms - self._window[0][1]) / 1000.0
+        # What a whole window may cost is often spent before it is over.
+        if used_s > LIMIT * max(span, WINDOW_S) and self._step + 1 < len(RATES_HZ):
+            self._lower(now, used_s / span)
+        elif span < WINDOW_S:
             return
-        share = (cpu_ms - self._window[0][1]) / 1000.0 / span
-        if share > LIMIT and self._step + 1 < len(RATES_HZ):
-            self._lower(now, share)
-        elif share < CALM and self._step > 0 and now - self._changed >= self._hold_s:
+        elif used_s / span < CALM and self._step > 0 and now - self._changed >= self._hold_s:
             self._move(now, self._step - 1)
 
     def _lower(self, now: float, share: float) -> None:
