@@ -289,6 +289,33 @@ def test_loaders_take_turns_and_none_is_forgotten(tmp_path: Path) -> None:
     assert min(looked.values()) >= 4
 
 
+@pytest.mark.parametrize(
+    ("wait", "hot_until", "counted"),
+    [("futex", 0.0, False), ("poll", 0.0, False), ("futex", 1009.0, True), ("netfs", 0.0, True)],
+)
+def test_a_helper_that_sleeps_tells_nothing_of_its_loader(
+    tmp_path: Path, wait: str, hot_until: float, counted: bool
+) -> None:
+    """Each loader has a thread that feeds its queue, and pools of libraries: asleep they are no rest."""
+
+    class Asleep(Thread):
+        def look(self, now: float) -> Look:
+            found = "fuse" if self.tid == self.pid else wait
+            return Look(moved=True, wait=found, run_ns=0, delay_ns=0, major_faults=0)
+
+    reader = threads.Reader(Host(str(tmp_path)), lambda: 1000.0)
+    rank = Rank("g", "0", None, cast("Any", None), (), (), None)
+    for tid in (7, 8):
+        watched = Watched(Asleep(reader.host, 7, tid, Access()), is_main=tid == 7)
+        watched.hot_until = hot_until if tid == 8 else 0.0
+        reader._watched[7, tid] = watched
+        watched.rank, watched.role = rank, "loader"
+    reader._sort(1000.0)
+    reader.sample()
+    waits = {labels[3] for _, labels, _ in reader._tally.wait_rows({("g", "0")})}
+    assert waits == {"fuse", wait} if counted else {"fuse"}
+
+
 @pytest.mark.parametrize("match", ["(?u)torch", "(", "a{99999999999}"])
 def test_a_match_that_is_no_pattern_of_bytes_is_text(match: str) -> None:
     """The viewer takes what its own Python takes, of text; the node's may be another."""

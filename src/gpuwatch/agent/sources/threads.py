@@ -25,6 +25,7 @@ from gpuwatch.agent.metric import (
 from gpuwatch.agent.ranks import CHECKPOINT, Census, Process, Rank
 from gpuwatch.agent.tally import Io, Tally
 from gpuwatch.agent.thread import Access, Gone, Thread, Watched
+from gpuwatch.agent.waits import STORAGE
 
 ROWS = (
     Metric("group", "thread_group", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID-START`."),
@@ -34,7 +35,7 @@ ROWS = (
     Metric("gpu", "thread_group", LABEL, "int", "", "gpu", "The rank's GPU; null when it could not be told."),
     Metric("threads", "thread_group", GAUGE, "int", "1", "threads", "Threads of this role."),
     Metric("sampled_threads", "thread_group", GAUGE, "int", "1", "sampled", "Threads that are sampled now."),
-    Metric("samples", "thread_group", COUNTER, "int", "1", "samples", "Thread samples taken."),
+    Metric("samples", "thread_group", COUNTER, "int", "1", "samples", "Thread samples that count."),
     Metric("run_ns", "thread_group", COUNTER, "int", "ns", "schedstat 0", "CPU time of the sampled threads."),
     Metric("delay_ns", "thread_group", COUNTER, "int", "ns", "schedstat 1", "Time that sampled threads could run and waited for a CPU."),
     Metric("major_faults", "thread_group", COUNTER, "int", "1", "stat majflt", "Page faults that had to read from storage."),
@@ -46,7 +47,7 @@ ROWS = (
     Metric("role", "thread_wait", LABEL, "str", "", "role", "As in thread_group."),
     Metric("wait", "thread_wait", LABEL, "str", "", "wait", "Family of what threads were blocked on: see waits.py."),
     Metric("while_gpu", "thread_wait", LABEL, "str", "", "gpu state", "`idle`, `busy` or `unknown`: the rank's GPU at that moment."),
-    Metric("wait_samples", "thread_wait", COUNTER, "int", "1", "samples", "Samples in which a thread was found so."),
+    Metric("wait_samples", "thread_wait", COUNTER, "int", "1", "samples", "Samples in which a thread was found so; of helpers that sleep none."),
 )  # fmt: skip
 
 BUSY_PCT = 50
@@ -65,6 +66,9 @@ IN_TURN = 10
 """Other threads that are looked at in each sample."""
 KEPT_REST = 100
 """With more of those their files are not kept open: descriptors are few."""
+TELLING = ("run", "ready", "memory") + STORAGE
+"""What counts of a thread that is neither its process's first nor lately used a CPU. A loader has a
+helper that feeds its queue, and libraries keep pools: asleep they would pass for loaders at rest."""
 SORT_EVERY = 5
 """Ticks between two choices of the threads to look at, when nothing calls for one."""
 CLOSE_S = 1.5
@@ -184,6 +188,8 @@ class Reader(object):
             watched.hot_until = now + COOL_S
         states = [gpu_state] if look.moved else [gpu_state] + watched.skipped
         watched.skipped = []
+        if look.wait not in TELLING and not watched.is_main and watched.hot_until <= now:
+            return
         totals.samples += len(states)
         for state in states:
             self._tally.wait((rank.group, rank.rank, watched.role, look.wait, state))
