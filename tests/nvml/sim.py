@@ -44,6 +44,7 @@ class Sim:
         self._spent: dict[tuple[int, str], float] = defaultdict(float)
         self._fixed: dict[tuple[int, str], str] = {}
         self._processes: dict[tuple[int, int], int] = {}
+        self._xids: list[tuple[int, int, float]] = []
         self.write()
 
     @property
@@ -84,6 +85,11 @@ class Sim:
         del self._processes[gpu, pid]
         self.write()
 
+    def xid(self, gpu: int, number: int) -> None:
+        """Let the driver report a critical error now."""
+        self._xids.append((gpu, number, time.monotonic()))
+        self.write()
+
     def fault(self, function: str, what: str, gpu: int | str = "*") -> None:
         """Make a call fail: `error CODE`, `sleep SECONDS`, `hang` or `crash`."""
         self.faults.append(f"fault {gpu} {function} {what}")
@@ -102,6 +108,8 @@ class Sim:
             lines.append(f"gpu {gpu} {key} {value}")
         for (gpu, pid), used in self._processes.items():
             lines.append(f"gpu {gpu} process {pid} {used}")
+        for gpu, number, at in self._xids:
+            lines.append(f"gpu {gpu} xid {number} {at:.6f}")
         for (gpu, kind), seconds in self._spent.items():
             lines.append(f"gpu {gpu} spent {kind} {seconds:.6f}")
         for gpu, phases in self._phases.items():

@@ -15,6 +15,7 @@
  *   gpu G field ID NUMBER              base of a field's counter (default 0)
  *   gpu G field_error ID CODE          that field alone fails
  *   gpu G process PID BYTES            a process with a compute context
+ *   gpu G xid NUMBER AT                a critical error that the driver reports at AT
  *   fault G|* FUNCTION|* error CODE | sleep SECONDS | hang | crash
  *
  * A file with one phase line and no AT is enough, as each process remembers what it read; it sees
@@ -28,23 +29,17 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { MAX_GPUS = 16, MAX_PHASES = 512, MAX_PROCESSES = 64, MAX_FIELDS = 32, MAX_FAULTS = 64 };
+enum { MAX_GPUS = 16, MAX_PHASES = 512, MAX_PROCESSES = 64, MAX_FIELDS = 32, MAX_FAULTS = 64, MAX_XIDS = 16 };
 
 enum kind { OFF, IDLE, STARVED, COMPUTE, SPIN, COPY, THROTTLED, KINDS };
 static const char *const KIND_NAMES[KINDS] = {"off", "idle", "starved", "compute", "spin", "copy", "throttled"};
 
-/* Levels of an H100-like board; power and clock as shares of the limit and of the largest clock. */
-static const struct level { double util, memory, power, clock; unsigned long long reasons; } LEVELS[KINDS] = {
-    [OFF] = {0, 0, 0.10, 0.17, 0x1},       [IDLE] = {0, 0, 0.19, 1.00, 0x1},
-    [STARVED] = {0, 0, 0.19, 1.00, 0x1},   [COMPUTE] = {99, 45, 0.90, 0.93, 0x4},
-    [SPIN] = {100, 2, 0.22, 1.00, 0},      [COPY] = {100, 15, 0.35, 1.00, 0},
-    [THROTTLED] = {98, 30, 0.60, 0.45, 0x60},
-};
-
 static const char *const KEYS[] = {
     "util", "memory_util", "memory_total", "memory_used", "memory_reserved", "memory_free", "power_mw",
     "power_limit_mw", "clock_mhz", "clock_max_mhz", "temperature_c", "reasons", "energy_mj", "pcie_gen",
-    "pcie_gen_max", "pcie_width", "pcie_width_max", "mig",
+    "pcie_gen_max", "pcie_width", "pcie_width_max", "mig", "compute_mode", "encoder", "decoder", "nvlink_links",
+    "nvlink_down", "ecc_corrected", "ecc_uncorrected", "gpm", "gpm_sm", "gpm_occupancy", "gpm_tensor", "gpm_dram",
+    "gpm_pcie_tx", "gpm_pcie_rx", "gpm_nvlink_tx", "gpm_nvlink_rx",
 };
 enum { KEY_COUNT = sizeof KEYS / sizeof *KEYS };
 
@@ -57,6 +52,8 @@ struct gpu {
     unsigned field_id[MAX_FIELDS], error_id[MAX_FIELDS], pid[MAX_PROCESSES];
     int field_error[MAX_FIELDS], phase_count, field_count, error_count, process_count;
     unsigned long long process_bytes[MAX_PROCESSES];
+    struct { unsigned number; double at; } xids[MAX_XIDS];
+    int xid_count;
 };
 struct fault { int gpu; char function[64], what[8]; double value; };
 static struct state {
@@ -123,6 +120,9 @@ static void parse_gpu(struct gpu *g, const char *key, const char *rest) {
     } else if (!strcmp(key, "process") && g->process_count < MAX_PROCESSES && sscanf(rest, "%d %lli", &k, &n) == 2) {
         g->pid[g->process_count] = k;
         g->process_bytes[g->process_count++] = n;
+    } else if (!strcmp(key, "xid") && g->xid_count < MAX_XIDS && sscanf(rest, "%d %lf", &k, &a) == 2) {
+        g->xids[g->xid_count].number = k;
+        g->xids[g->xid_count++].at = a;
     }
 }
 

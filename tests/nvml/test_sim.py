@@ -21,7 +21,20 @@ def ask(call):
     return answer.decode() if isinstance(answer, bytes) else answer
 n.nvmlInit()
 device = n.nvmlDeviceGetHandleByIndex(int(sys.argv[1]))
-print(json.dumps(ask(lambda: eval(sys.argv[2], dict(vars(n), device=device)))))
+def gpm(device, seconds):
+    import time
+    request = n.c_nvmlGpmMetricsGet_t(version=1, numMetrics=len(GPM))
+    request.sample1, request.sample2 = n.nvmlGpmSampleAlloc(), n.nvmlGpmSampleAlloc()
+    n.nvmlGpmSampleGet(device, request.sample1)
+    time.sleep(seconds)
+    n.nvmlGpmSampleGet(device, request.sample2)
+    for place, number in enumerate(GPM):
+        request.metrics[place].metricId = number
+    n.nvmlGpmMetricsGet(request)
+    return [(m.nvmlReturn, round(m.value, 3)) for m in request.metrics[:len(GPM)]]
+GPM = [2, 3, 5, 10, 20, 21, 60, 61]
+names = dict(vars(n), device=device, gpm=gpm, ask=ask)
+print(json.dumps(ask(lambda: eval(sys.argv[2], names))))
 """
 
 
