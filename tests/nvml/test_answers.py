@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuwatch.agent.child import unkillable
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.nvml_child import LENGTH, RefusedError, plausible
-from gpuwatch.agent.sources.nvml import Reader, _unkillable
+from gpuwatch.agent.sources.nvml import Reader
 
 messages = st.lists(
     st.lists(st.integers() | st.text(max_size=20) | st.none(), max_size=5), max_size=5
@@ -72,11 +73,11 @@ def test_a_child_that_garbles_is_killed_and_told(data: bytes) -> None:
 def test_a_stuck_child_is_one_with_a_kill_pending_in_uninterruptible_sleep() -> None:
     status = b"Name:\tx\nState:\t%s\nSigPnd:\t%s\nShdPnd:\t%s\n"
     none, kill, term = b"0" * 16, b"0000000000000100", b"0000000000004000"
-    assert _unkillable(status % (b"D (disk sleep)", none, kill))
-    assert _unkillable(status % (b"D (disk sleep)", kill, none))
-    assert not _unkillable(status % (b"S (sleeping)", none, kill))
-    assert not _unkillable(status % (b"D (disk sleep)", term, none))
-    assert not _unkillable(b"")
+    assert unkillable(status % (b"D (disk sleep)", none, kill))
+    assert unkillable(status % (b"D (disk sleep)", kill, none))
+    assert not unkillable(status % (b"S (sleeping)", none, kill))
+    assert not unkillable(status % (b"D (disk sleep)", term, none))
+    assert not unkillable(b"")
 
 
 class Memory:

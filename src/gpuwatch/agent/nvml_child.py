@@ -24,11 +24,10 @@ import struct
 import time
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple, Union
 
+from gpuwatch.agent.child import alone
+
 LENGTH = struct.Struct(">I")
 NAME = b"gpuwatch-nvml"
-PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
-SIGKILL = 9
 UTIL_HZ = 5
 SLOW_EVERY = 5
 """Polls between two looks at what changes slowly or is costly to ask: it goes to PMU or GSP."""
@@ -83,7 +82,7 @@ def run(pipe: int, parent: int, locators: Sequence[str], interval_s: float) -> N
         interval_s: seconds between two full polls.
     """
     try:
-        _alone(pipe, parent)
+        alone(pipe, parent, NAME)
         _poll(pipe, parent, locators, interval_s)
     except OSError:
         pass  # the agent closed its end
@@ -91,28 +90,6 @@ def run(pipe: int, parent: int, locators: Sequence[str], interval_s: float) -> N
         with contextlib.suppress(OSError):
             _send(pipe, ["end", "error", why(error)])
     finally:
-        os._exit(0)
-
-
-def _alone(pipe: int, parent: int) -> None:
-    """Cut all ties to the agent but the pipe, and die when it dies."""
-    import signal
-
-    signal.set_wakeup_fd(-1)
-    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
-        signal.signal(each, signal.SIG_DFL)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) != pipe:
-            with contextlib.suppress(OSError):  # the folder's own is closed already
-                os.close(int(name))
-    for _ in range(3):
-        os.open(os.devnull, os.O_RDWR)
-    import ctypes  # from the node's disk, which may hang: nothing of the agent's is held by now
-
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
-    libc.prctl(PR_SET_NAME, NAME, 0, 0, 0)
-    if os.getppid() != parent:
         os._exit(0)
 
 

@@ -13,6 +13,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from gpuwatch.agent import nvml_child
+from gpuwatch.agent.child import status_of, stuck_child_of_another
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.metric import (
     COUNTER,
@@ -133,7 +134,7 @@ class Reader(object):
             self._bury()
         if self.child or self.dying or self._absent or now < self._next_start:
             return
-        orphan = stuck_child_of_another(self.host)
+        orphan = stuck_child_of_another(self.host, nvml_child.NAME)
         if orphan:
             self._reason = "an earlier probe (pid %d) hangs in the driver" % orphan
             self._wait_longer(now)
@@ -250,7 +251,7 @@ class Reader(object):
 
     def _bury(self) -> None:
         """Take leave of a child that is dead by now, and say what it died of."""
-        status = _status(self.dying)
+        status = status_of(self.dying)
         if status is None:
             return
         self.host.board.own_pids.discard(self.dying)
@@ -318,38 +319,3 @@ def _value(row: Metric, answer: Any) -> Tuple[Any, str]:
         return None, answer
     value = number(answer, row)
     return value, "" if value is not None else "bad sample"
-
-
-def _status(child: int) -> Optional[int]:
-    """Return how a child ended, None while it has not."""
-    try:
-        pid, status = os.waitpid(child, os.WNOHANG)
-    except ChildProcessError:
-        return 0
-    return status if pid else None
-
-
-def stuck_child_of_another(host: Host) -> int:
-    """Return the pid of an NVML child that was killed and cannot die, 0 where there is none.
-
-    It sleeps uninterruptibly (D) with SIGKILL pending (proc(5): SigPnd, ShdPnd). An agent that is
-    gone may have left such a child; a second probe would get stuck beside it.
-    """
-    for name in host.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            if host.read("/proc/%s/comm" % name, 32).rstrip() != nvml_child.NAME:
-                continue
-            if _unkillable(host.read("/proc/%s/status" % name)):
-                return int(name)
-        except OSError:
-            continue
-    return 0
-
-
-def _unkillable(status: bytes) -> bool:
-    bit = 1 << (signal.SIGKILL - 1)
-    fields = dict(line.partition(b":")[::2] for line in status.split(b"\n"))
-    pending = int(fields.get(b"SigPnd", b"0"), 16) | int(fields.get(b"ShdPnd", b"0"), 16)
-    return bool(pending & bit) and fields.get(b"State", b"").strip().startswith(b"D")
