@@ -85,13 +85,13 @@ def test_cpu_shares_are_of_all_cpus_and_disks_have_times() -> None:
 
 
 def test_waits_are_of_the_time_in_which_the_gpu_was_idle() -> None:
-    (found,) = threads(window(READS))
+    (found,) = threads(window(READS), window(READS))
     loader = found.role("loader")
     assert loader.waits is not None
     assert loader.waits.starved
     assert loader.waits.share("block-read") == pytest.approx(0.85, abs=0.02)
     assert loader.run == pytest.approx(0.1, abs=0.01)
-    (busy,) = threads(window(GOOD, 3))
+    (busy,) = threads(window(GOOD, 3), window(GOOD, 3))
     waits = busy.role("main").waits
     assert waits is not None
     assert not waits.starved
@@ -103,4 +103,4 @@ def test_too_few_samples_tell_no_share() -> None:
     view = play.cluster.view(Tick(event_no=0, arrived_us=play.now_us, wall_us=0))
     span = view.nodes[0].window(30)
     assert span is not None
-    assert threads(span)[0].role("main").waits is None
+    assert threads(span, span)[0].role("main").waits is None

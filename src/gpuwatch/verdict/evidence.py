@@ -57,7 +57,8 @@ class Context(msgspec.Struct, frozen=True):
     """All that a cause may look at: one rank (None where ranks are not seen), its GPU, its node.
 
     `held` tells whether anybody has a context on the GPU, `absent` why a source, or
-    source.metric, could not be read.
+    source.metric, could not be read; `loader_cores` is what all loaders of the rank's job use on
+    the node, None where that is not known.
     """
 
     gpu: Gpu
@@ -68,6 +69,7 @@ class Context(msgspec.Struct, frozen=True):
     ranks: int
     absent: Mapping[str, str]
     thresholds: Thresholds
+    loader_cores: float | None = None
 
     def role(self, name: str) -> Role:
         """Return a role of the rank; one of which nothing is known when there is none."""
@@ -197,9 +199,26 @@ def input_lost(context: Context) -> float:
 
 
 def resting(context: Context) -> float:
-    """Return the share in which loaders had nothing to do: their queues are full; 1 without any."""
+    """Return the share in which loaders had nothing to do: their queues are full; 1 without any.
+
+    While the main thread waits for one of them they are not: batches are taken in order, so the
+    others have done theirs and wait as well.
+    """
     loaders = context.role("loader").waits
-    return loaders.share("futex", "pipe", "sleep") if loaders else 1.0
+    if loaders is None:
+        return 1.0
+    return loaders.share("futex", "pipe", "sleep") * (1 - _expecting(context))
+
+
+def _expecting(context: Context) -> float:
+    """Return the share in which the main thread waits for its loaders.
+
+    It sits in a futex as well while autograd's thread launches, but not while its GPU is idle.
+    """
+    waits = context.role("main").waits
+    if waits is None:
+        return 0.0
+    return waits.share("pipe", "futex") if waits.starved else waits.share("pipe")
 
 
 def asleep(context: Context) -> bool:

@@ -21,6 +21,8 @@ ENOUGH_SAMPLES = 10
 ENOUGH_RETRANSMITS = 10
 """Retransmits below which a rate is not held against the network."""
 _Z = 1.96
+_WANTED = 0.02
+"""Share of a CPU that threads must have wanted before it is told which part of it they got."""
 
 
 class Waits(msgspec.Struct, frozen=True):
@@ -44,14 +46,26 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 class Role(msgspec.Struct, frozen=True):
-    """The threads of one role: `run` and `delay` are shares of one CPU, a thread."""
+    """The threads of one role: `run` and `delay` are shares of one CPU, a thread that uses any.
+
+    `cores` is what all of them used together, `allowed` on how many CPUs they may run.
+    """
 
     threads: float | None = None
     run: float | None = None
     delay: float | None = None
+    cores: float | None = None
+    allowed: float | None = None
     read_mb_s: float | None = None
     write_mb_s: float | None = None
     waits: Waits | None = None
+
+    @property
+    def late(self) -> float | None:
+        """Return the part of the time that its threads wanted to run in which they did not."""
+        if self.run is None or self.delay is None or self.run + self.delay < _WANTED:
+            return None
+        return self.delay / (self.run + self.delay)
 
 
 class Threads(msgspec.Struct, frozen=True):
@@ -140,9 +154,14 @@ class Host(msgspec.Struct, frozen=True):
         return max(self.disks, key=lambda d: (d.busy or 0.0, d.name), default=None)
 
 
-def threads(window: Window) -> tuple[Threads, ...]:
-    """Return the ranks of a node's last sample."""
-    waits = _waits(window)
+def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
+    """Return the ranks of a node's last sample.
+
+    Args:
+        window: what is told as a mean.
+        slow: where a thread was looked at too seldom in the other, as on a busy node.
+    """
+    waits = _waits(slow) | _waits(window)
     found: dict[tuple[str, str], Threads] = {}
     for labels in window.entities("thread_group"):
         group, rank, name = str(labels[0]), str(labels[1]), str(labels[2])
@@ -257,6 +276,8 @@ def _role(window: Window, labels: Labels, waits: Waits | None) -> Role:
         threads,
         run / 1e9 / sampled if run is not None and sampled else None,
         delay / 1e9 / sampled if delay is not None and sampled else None,
+        _scaled(run, 1e-9),
+        None,
         _scaled(window.rate("thread_group", labels, "storage_read_bytes"), 1e-6),
         _scaled(window.rate("thread_group", labels, "storage_write_bytes"), 1e-6),
         waits,

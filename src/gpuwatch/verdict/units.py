@@ -51,7 +51,9 @@ def opinions(
     host = features.host(look.fast, look.slow, look.thresholds)
     absent = dict(look.node.absences())
     found = []
-    for unit in _units(look):
+    units = _units(look)
+    cores = _loader_cores(units)
+    for unit in units:
         group = unit.rank.group if unit.rank else None
         job = look.survey.job(look.node.name, group)
         count = look.survey.peers.ranks.get(job, 1)
@@ -64,6 +66,7 @@ def opinions(
             count,
             absent,
             look.thresholds,
+            cores.get(group or ""),
         )
         index = unit.gpu[0] if unit.gpu else None
         found.append(
@@ -76,13 +79,23 @@ def opinions(
 
 def _units(look: Look) -> list[_Unit]:
     gpus = {labels[0]: labels for labels in look.fast.entities("gpu")}
-    ranks = features.threads(look.fast)
+    ranks = features.threads(look.fast, look.slow)
     if ranks:
         return [_Unit(r.rank, r, gpus.get(r.gpu), held=True) for r in ranks]
     held = held_gpus(look.node) & gpus.keys()
     if held:
         return [_Unit(f"gpu:{i}", None, gpus[i], held=True) for i in sorted(held)]
     return [_Unit("", None, labels, held=False) for labels in gpus.values() or (None,)]
+
+
+def _loader_cores(units: list[_Unit]) -> dict[str, float]:
+    """Return, by group, what all loaders of its ranks use together."""
+    cores: dict[str, float] = {}
+    for unit in units:
+        used = unit.rank.role("loader").cores if unit.rank else None
+        if unit.rank and used is not None:
+            cores[unit.rank.group] = cores.get(unit.rank.group, 0.0) + used
+    return cores
 
 
 def _group(look: Look, found: list[Opinion]) -> str | None:

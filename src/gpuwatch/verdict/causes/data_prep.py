@@ -20,19 +20,19 @@ NAME = Kind("CPU", "data-prep")
 def busy(context: Context) -> float | None:
     """Return how busy each loader is, 0 to 1: on a CPU, or ready and waiting for one."""
     loader = context.role("loader")
-    if loader.waits is not None:
-        return max(loader.waits.share("run", "ready"), loader.run or 0.0)
-    return loader.run
+    sampled = loader.waits.share("run", "ready") if loader.waits else None
+    wanted = None if loader.run is None else loader.run + (loader.delay or 0.0)
+    return max((share for share in (sampled, wanted) if share is not None), default=None)
 
 
 def own_share(context: Context) -> float | None:
-    """Return the share of the node's used CPU time that the rank's own busy loaders had."""
-    host, loader = context.host, context.role("loader")
-    if not host.busy or not host.cpus or loader.run is None or not loader.threads:
+    """Return the share of the node's used CPU time that the job's own busy loaders had."""
+    host, cores = context.host, context.loader_cores
+    if not host.busy or not host.cpus or cores is None:
         return None
     if (busy(context) or 0.0) < context.thresholds.loader_busy:
         return 0.0
-    return min(1.0, loader.run * loader.threads / (host.busy * host.cpus))
+    return min(1.0, cores / (host.busy * host.cpus))
 
 
 def _hindered(context: Context) -> float:
