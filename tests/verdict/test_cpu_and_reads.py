@@ -91,3 +91,55 @@ def test_a_main_thread_that_is_looked_at_seldom_is_judged_by_a_longer_stretch() 
     )  # fmt: skip
     verdict = play.run(named(replace(FUSED, ranks=(few,)), "x"), 40)
     assert said(verdict.nodes[0]) == ("STORAGE", "read")
+
+
+PINNED = replace(
+    rank(
+        gpu=Gpu(util=45, power=410, memory=20),
+        main={"pipe": 0.2, "sleep": 0.73, "run": 0.07},
+        main_run=0.07,
+        main_delay=0.01,
+        loader={"futex": 0.5, "run": 0.27, "ready": 0.23},
+        loader_run=0.5,
+        loader_delay=0.5,
+        loaders=2,
+    ),
+    cpus=2,
+    busy=0.6,
+)
+
+
+def test_two_loaders_that_have_exactly_one_of_two_cpus_are_pinned() -> None:
+    verdict = settled((*named(VICTIM, *PEERS), *named(PINNED, "x")))
+    assert said(verdict.job) == ("CPU", "pinned")
+    assert blamed(verdict.job) == {"x"}
+    assert verdict.job.confidence <= 0.6
+
+
+def test_a_main_thread_as_late_as_its_loaders_is_under_a_quota_if_anything() -> None:
+    held = replace(PINNED.ranks[0], main_run=0.1, main_delay=0.1)
+    verdict = settled(named(replace(PINNED, busy=0.1, cpus=16, ranks=(held,)), "x")).nodes[0]
+    assert said(verdict) == ("CPU", "quota")
+    assert verdict.confidence <= 0.5
+
+
+def test_a_main_thread_that_is_a_little_late_does_not_cost_half_of_the_time() -> None:
+    """Behind a slow network: 18 % of run delay on an idle node, half of the GPU's time spun."""
+    play = Play(("x", *PEERS))
+    play.run((*named(GOOD, "x", *PEERS),), 60)
+    late = rank(
+        gpu=Gpu(util=99, power=315, memory=20),
+        main={"ready": 0.7, "sleep": 0.2, "socket": 0.1},
+        main_run=0.08,
+        main_delay=0.18,
+        loader={"futex": 1.0},
+        loader_run=0.0,
+    )
+    waits = rank(gpu=Gpu(util=99, power=240, memory=10), main={"socket": 0.9, "sleep": 0.1})
+    nodes = (
+        *named(replace(waits, busy=0.1), *PEERS),
+        *named(replace(late, busy=0.19, cpus=1), "x"),
+    )
+    verdict = play.run(nodes, 60)
+    assert verdict.job.state != "CPU"
+    assert all(n.state != "CPU" or n.confidence < 0.5 for n in verdict.nodes)

@@ -71,7 +71,6 @@ ASYNC = replace(
         pytest.param(NFS, ("STORAGE", "read"), id="e reads over NFS, iowait 0"),
         pytest.param(DECODES, ("CPU", "data-prep"), id="f data preparation"),
         pytest.param(LAUNCH, ("CPU", "main-thread"), id="g launches on an idle host"),
-        pytest.param(replace(QUOTA, busy=0.08), ("CPU", "quota"), id="h quota on an idle host"),
         pytest.param(FUSE, ("STORAGE", "read"), id="i FUSE, all pressure 0"),
         pytest.param(ASYNC, ("COMPUTE", None), id="k asynchronous checkpoint"),
         pytest.param(
@@ -89,6 +88,12 @@ def test_all_nodes_alike_are_told_and_none_of_them_is_blamed(
     assert all(culprit.kind == "job" for culprit in verdict.job.culprits)
     assert verdict.job.confidence >= 0.6
     assert verdict.job.confirmed_us is not None
+
+
+def test_h_a_quota_on_an_idle_host_is_only_likely_without_its_own_counters() -> None:
+    verdict = settled(named(replace(QUOTA, busy=0.08), *PEERS))
+    assert said(verdict.job) == ("CPU", "quota")
+    assert verdict.job.confidence <= 0.5
 
 
 @pytest.mark.parametrize(

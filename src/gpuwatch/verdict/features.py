@@ -48,14 +48,13 @@ class Waits(msgspec.Struct, frozen=True):
 class Role(msgspec.Struct, frozen=True):
     """The threads of one role: `run` and `delay` are shares of one CPU, a thread that uses any.
 
-    `cores` is what all of them used together, `allowed` on how many CPUs they may run.
+    `cores` is what all of them used together.
     """
 
     threads: float | None = None
     run: float | None = None
     delay: float | None = None
     cores: float | None = None
-    allowed: float | None = None
     read_mb_s: float | None = None
     write_mb_s: float | None = None
     waits: Waits | None = None
@@ -68,6 +67,17 @@ class Role(msgspec.Struct, frozen=True):
         return self.delay / (self.run + self.delay)
 
 
+class Allowance(msgspec.Struct, frozen=True):
+    """What a rank's control group lets it use.
+
+    `throttled` is the share of periods in which a quota stopped it: 0 without a quota. `cpus` is
+    on how many CPUs it may run.
+    """
+
+    throttled: float | None = None
+    cpus: float | None = None
+
+
 class Threads(msgspec.Struct, frozen=True):
     """A rank: one process tree."""
 
@@ -77,6 +87,7 @@ class Threads(msgspec.Struct, frozen=True):
     gpu: int | None
     world: int | None
     roles: dict[str, Role]
+    allowance: Allowance = Allowance()
 
     def role(self, name: str) -> Role:
         """Return a role; one of which nothing is known when the rank has none."""
@@ -277,7 +288,6 @@ def _role(window: Window, labels: Labels, waits: Waits | None) -> Role:
         run / 1e9 / sampled if run is not None and sampled else None,
         delay / 1e9 / sampled if delay is not None and sampled else None,
         _scaled(run, 1e-9),
-        None,
         _scaled(window.rate("thread_group", labels, "storage_read_bytes"), 1e-6),
         _scaled(window.rate("thread_group", labels, "storage_write_bytes"), 1e-6),
         waits,

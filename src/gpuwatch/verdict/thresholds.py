@@ -162,6 +162,13 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "clean runs 0 to 10 %, with CPU competition or a quota 20 to 80 %",
         ),
     ] = 0.20
+    quota_periods: Annotated[
+        float,
+        _share(
+            "Periods of a CPU quota in which it stopped the job from which on it is the cause.",
+            "a quota that is not reached stops nothing; at 20 % of a CPU 42 of 48 periods were stopped",
+        ),
+    ] = 0.10
     host_busy: Annotated[
         float,
         _share("CPU use of a node from which on its CPUs are all taken.", _OWN),

@@ -16,6 +16,7 @@ from gpuwatch.verdict.causes import (
     main_thread,
     path,
     peer,
+    pinned,
     quota,
     read,
     system,
@@ -28,7 +29,7 @@ __all__ = ["CAUSES"]
 CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
     cause.assess
     for cause in (
-        throttled, checkpoint, read, data_prep, main_thread, quota, system, link, loss, path,
+        throttled, checkpoint, read, data_prep, main_thread, pinned, quota, system, link, loss, path,
         bandwidth, peer, compute, idle,
     )
 )  # fmt: skip

@@ -61,9 +61,8 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAME,
-        opened * work * (0.8 + 0.2 * short)
-        - 0.5 * ramp(reading, t.storage_wait / 2, 0.6)
-        - 0.5 * _hindered(context),
+        opened * work * (0.8 + 0.2 * short) * (1 - 0.7 * _hindered(context))
+        - 0.5 * ramp(reading, t.storage_wait / 2, 0.6),
         text=f"waits for data preparation: each loader {min(1.0, loaders) * 100:.0f} % busy"
         " while its GPU was starved",
         support=(

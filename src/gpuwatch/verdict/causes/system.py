@@ -38,6 +38,12 @@ def lost(context: Context) -> float:
     return shares.starved + (shares.spin if late(context) > 0 else 0.0)
 
 
+def explained(context: Context) -> float:
+    """Return how much of the lost GPU time running late can have cost: no more than it lasted."""
+    gone = lost(context)
+    return min(1.0, (delay(context) or 0.0) / gone) if gone > 0 else 0.0
+
+
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
     t, host, waited = context.thresholds, context.host, delay(context)
@@ -52,7 +58,7 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAME,
-        opened * short * crowded - 0.5 * ramp(own, 0.3, 0.7),
+        opened * short * crowded * explained(context) - 0.5 * ramp(own, 0.3, 0.7),
         text=f"waits for CPUs: its threads were ready and not running {min(1.0, waited or 0) * 100:.0f} %",
         support=(
             percent("thread_group.delay", waited, t.run_delay, "threads wait for a CPU"),
@@ -67,4 +73,4 @@ def assess(context: Context) -> Assessment:
     )
 
 
-__all__ = ["NAME", "assess", "delay", "late", "lost"]
+__all__ = ["NAME", "assess", "delay", "explained", "late", "lost"]
