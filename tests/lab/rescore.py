@@ -22,6 +22,7 @@ from gpuwatch.engine.run import run
 from gpuwatch.errors import InputError
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent, Tick
+from gpuwatch.model.progress import expressions_of
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.verdict.judge import Judge
@@ -58,7 +59,8 @@ def judged_anew(directory: Path) -> list[Seen]:
         for event in kept.events():
             yield event
 
-    cluster = Cluster(kept.session.nodes, kept.session.interval_s)
+    facts = kept.session
+    cluster = Cluster(facts.nodes, facts.interval_s, expressions_of(facts.job_file))
     asyncio.run(run(feed(), cluster, Judge(), [shown]))
     return shown.seen
 

@@ -11,7 +11,8 @@ background jobs between frames costs nothing but itself.
     ["bye", schema, reason]
 
 Scopes come in catalogue order. A data frame is complete in itself: absolute values of every
-entity that was read, citing the generation of names that it counts by. `beat` is the last
+entity that was read, citing the generation of names that it counts by. Labels of FLEETING scopes
+travel in the data frame, as [label, ..., value, ...], and have no names. `beat` is the last
 heartbeat heard from the viewer and `beat_us` when it was heard, on the clock of `mono_us`.
 """
 
@@ -30,6 +31,8 @@ MAX_NAMES = 4096
 """Entities of one scope that are kept in one generation before the list starts anew."""
 MAX_LABEL = 256
 """Characters of a label."""
+FLEETING = frozenset(["progress"])
+"""Scopes whose labels change from tick to tick: each change would have all names sent again."""
 
 Rows = Dict[str, Dict[Labels, List[Value]]]
 
@@ -70,9 +73,15 @@ class Names(object):
             self._grown = True
         return found
 
+    def lead(self, scope: str, labels: Labels) -> List[Any]:
+        """Return what a row of a data frame begins with."""
+        return list(labels) if scope in FLEETING else [self.place(scope, labels)]
+
     def settle(self, rows: Rows) -> bool:
         """Give every entity of these rows its place; tell whether that made a new generation."""
         for scope in self._scopes:
+            if scope in FLEETING:
+                continue
             places = self._places[scope]
             fresh = sum(labels not in places for labels in rows.get(scope, ()))
             if fresh and len(places) + fresh > MAX_NAMES:
@@ -131,7 +140,7 @@ def data(
         rows: by scope and entity.
     """
     tables = [
-        [[names.place(s, labels)] + list(values) for labels, values in rows.get(s, {}).items()]
+        [names.lead(s, labels) + list(values) for labels, values in rows.get(s, {}).items()]
         for s in scopes
     ]
     return ["data", schema, sequence, names.generation] + list(stamps) + [tables]

@@ -28,6 +28,8 @@ class Options(NamedTuple):
         match: which processes are the job: a part of the command line, applied on the node.
         interfaces: names or globs of the network ports that count; empty for all.
         line_rate: (name or glob, Mb/s) of ports whose speed the kernel does not know.
+        log: path of a log that the job writes; None: there is none on this node.
+        log_texts: (name, text) of what is looked for in it.
     """
 
     interval_s: float = 1.0
@@ -35,6 +37,8 @@ class Options(NamedTuple):
     match: Optional[str] = None
     interfaces: Tuple[str, ...] = ()
     line_rate: Tuple[Tuple[str, float], ...] = ()
+    log: Optional[str] = None
+    log_texts: Tuple[Tuple[str, str], ...] = ()
 
 
 class Member(NamedTuple):
@@ -93,6 +97,10 @@ class Host(object):
         self.kept = 0
         self.kept_limit = KEPT
         self._below = root.rstrip("/")
+
+    def below(self, path: str) -> str:
+        """Return where a path lies for the kernel: for calls that are not made through here."""
+        return self._below + path
 
     def open(self, path: str) -> int:
         """Open a file for reading and return its descriptor.
@@ -211,4 +219,6 @@ def options_of(config: Dict[str, Any]) -> Options:
         match=config.get("match") or None,
         interfaces=tuple(config.get("interfaces") or ()),
         line_rate=tuple(sorted((str(k), float(v)) for k, v in dict(rates).items())),
+        log=config.get("log") or None,
+        log_texts=tuple((str(name), str(text)) for name, text in config.get("log_texts") or ()),
     )

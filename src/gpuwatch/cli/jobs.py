@@ -11,6 +11,7 @@ import msgspec
 from gpuwatch.errors import InputError
 from gpuwatch.job.given import from_argument, from_slurm, this_machine
 from gpuwatch.job.types import Job, JobNode
+from gpuwatch.model.expression import plain_text
 from gpuwatch.recording.session import FILE
 from gpuwatch.transport.node import Node, Ssh
 from gpuwatch.verdict.thresholds import parse
@@ -18,7 +19,7 @@ from gpuwatch.verdict.thresholds import parse
 __all__ = ["described", "job_of", "nodes_of"]
 
 _UNUSED = (
-    "storage", "group", "progress", "baseline", "preflight", "alerts", "record.max_size",
+    "storage", "group", "baseline", "preflight", "alerts", "record.max_size",
     "record.keep",
 )  # fmt: skip
 """Keys of a job file that are checked, and that nothing in this version acts on."""
@@ -73,6 +74,7 @@ def nodes_of(job: Job) -> tuple[Node, ...]:
 
 
 def _node(node: JobNode, job: Job, login: Ssh) -> Node:
+    log, texts = _followed(node, job)
     return Node(
         name=node.name,
         host=node.host,
@@ -84,8 +86,19 @@ def _node(node: JobNode, job: Job, login: Ssh) -> Node:
         match=job.match,
         interfaces=job.network.interfaces,
         line_rate_mbps={name: rate / 1e6 for name, rate in job.network.line_rate.items()},
+        log=log,
+        log_texts=texts,
         transport="local" if job.ssh.transport == "local" else "asyncssh",
     )
+
+
+def _followed(node: JobNode, job: Job) -> tuple[str | None, dict[str, str]]:
+    """Return the log that is followed on a node, and the text that each expression needs."""
+    told = job.progress
+    if told is None or told.node != node.name:
+        return None, {}
+    wanted = {"step": told.step, "tokens": told.tokens}
+    return told.log, {name: plain_text(text) for name, text in wanted.items() if text}
 
 
 def described(job: Job) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from gpuwatch.errors import InputError
 from gpuwatch.job.types import Cost
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent, Sample, Tick
+from gpuwatch.model.progress import expressions_of
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.recording import Session
@@ -67,7 +68,7 @@ class _Reading:
         facts = self._recording.session
         judge = Judge(_thresholds(facts))
         kept = _Kept(self._range)
-        cluster = Cluster(facts.nodes, facts.interval_s)
+        cluster = Cluster(facts.nodes, facts.interval_s, expressions_of(facts.job_file))
 
         async def feed() -> AsyncIterator[AnyEvent]:
             for event in self._recording.events():

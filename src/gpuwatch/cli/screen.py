@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuwatch.cli.jobs import job_of, nodes_of
+from gpuwatch.cli.jobs import described, job_of, nodes_of
 from gpuwatch.errors import GpuwatchError, InputError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def live(given: Namespace) -> int:
 
 
 async def _live(job: "Job", *, recorded: bool) -> int:
+    from gpuwatch.model.progress import expressions_of
     from gpuwatch.tui.session import Session as Show
 
     source = _LiveJob(job, recorded=recorded)
@@ -50,6 +51,7 @@ async def _live(job: "Job", *, recorded: bool) -> int:
         title=job.name,
         nodes=tuple(node.name for node in job.nodes),
         interval_s=job.interval_s,
+        expressions=expressions_of(described(job)),
         feed=source,
         judge=source,
         sinks=(source,),
@@ -180,6 +182,7 @@ def _opened(folder: Path) -> "Recording":
 async def _replayed(recording: "Recording", called: str, incident_us: int | None) -> int:
     """Play a recording, from a little before an incident if one is given."""
     from gpuwatch.feed.replay import RecordedJudge, Replay
+    from gpuwatch.model.progress import expressions_of
     from gpuwatch.tui.session import Session as Show
 
     facts, feed = recording.session, Replay(recording)
@@ -190,6 +193,7 @@ async def _replayed(recording: "Recording", called: str, incident_us: int | None
             title=facts.job,
             nodes=facts.nodes,
             interval_s=facts.interval_s,
+            expressions=expressions_of(facts.job_file),
             feed=feed,
             judge=RecordedJudge(feed),
             played=called,

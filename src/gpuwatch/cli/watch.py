@@ -19,6 +19,7 @@ from gpuwatch.feed.live import Live
 from gpuwatch.job.types import Job
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
+from gpuwatch.model.progress import expressions_of
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.recording import Recorder, Session, create
@@ -129,7 +130,7 @@ class Watch:
 
     def engine(self, sinks: Sequence[Sink]) -> "asyncio.Task[None]":
         """Start the engine; it ends when `close` was called and all is taken."""
-        cluster = Cluster(self.names, self.job.interval_s)
+        cluster = Cluster(self.names, self.job.interval_s, expressions_of(described(self.job)))
         return asyncio.create_task(run(self.feed, cluster, self.judge, sinks))
 
     async def close(self, engine: "asyncio.Task[None]") -> None:

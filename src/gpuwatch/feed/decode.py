@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gpuwatch.agent import catalogue
-from gpuwatch.agent.frame import HEADER, MAGIC, MAX_BODY, MAX_LABEL, MAX_NAMES
+from gpuwatch.agent.frame import FLEETING, HEADER, MAGIC, MAX_BODY, MAX_LABEL, MAX_NAMES
 from gpuwatch.agent.metric import INT64_MAX, Label, Labels, Metric, Values
 from gpuwatch.model.event import Row
 from gpuwatch.model.text import sanitize
@@ -89,6 +89,11 @@ def _types(rows: tuple[Metric, ...]) -> tuple[Any, ...]:
     return tuple(known[row.type] | None for row in rows)
 
 
+def _lead(scope: str) -> tuple[Any, ...]:
+    """Return the types of what names the entity of a row: its number, or all its labels."""
+    return _types(catalogue.LABELS[scope]) if scope in FLEETING else (_Count,)
+
+
 def _message(tag: str, *fields: tuple[str, Any]) -> Any:
     """Return the type of a JSON array that begins with a tag."""
     return msgspec.defstruct(
@@ -100,7 +105,7 @@ _Facts = Annotated[
     dict[str, str | int | float | None],
     msgspec.Meta(max_length=MAX_FACTS),
 ]
-_Rows = tuple(tuple[(_Count, *_types(catalogue.VALUES[s]))] for s in catalogue.SCOPES)  # type: ignore[misc]
+_Rows = tuple(tuple[(*_lead(s), *_types(catalogue.VALUES[s]))] for s in catalogue.SCOPES)  # type: ignore[misc]
 _Entities = tuple(tuple[_types(catalogue.LABELS[s])] for s in catalogue.SCOPES)  # type: ignore[misc]
 _FEW = msgspec.Meta(max_length=MAX_NAMES)
 _Hello = _message("hello", ("schema", str), ("agent_id", _Id), ("boot_id", _Id), ("facts", _Facts))
@@ -220,6 +225,12 @@ class Decoder:
         return Frame(*agent, message.sequence, message.generation, *stamps, tuple(tables))
 
     def _rows(self, place: int, table: list[Any], names: tuple[Labels, ...]) -> Iterator[Row]:
+        scope = catalogue.SCOPES[place]
+        if scope in FLEETING:
+            many = len(catalogue.LABELS[scope])
+            for labels, values in {row[:many]: row[many:] for row in table}.items():
+                yield Row(tuple(map(_safe, labels)), self._sane(place, values))
+            return
         for entity, values in {row[0]: row[1:] for row in table}.items():
             if entity < len(names):
                 yield Row(names[entity], self._sane(place, values))

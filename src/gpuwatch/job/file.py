@@ -16,6 +16,7 @@ from gpuwatch.job.readers import (
     Reader,
     amount,
     choice,
+    expression,
     fields,
     file_path,
     listed,
@@ -76,7 +77,7 @@ _NETWORK: _Readers = MappingProxyType({
     "line_rate": mapped(amount(units.BIT_RATES, 1e6, 1e14, "between 1Mbit and 100Tbit")),
 })  # fmt: skip
 _PROGRESS: _Readers = MappingProxyType(
-    {"node": word, "log": node_path, "step": pattern(1), "tokens": pattern(1)}
+    {"node": word, "log": node_path, "step": expression, "tokens": expression}
 )
 _COST: _Readers = MappingProxyType({
     "gpu_hour": within(units.number, 0, 1e6, "between 0 and 1000000"),

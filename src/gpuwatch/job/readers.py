@@ -12,8 +12,8 @@ from gpuwatch.job.document import Item
 from gpuwatch.transport import words
 
 __all__ = [
-    "Reader", "amount", "choice", "fields", "file_path", "listed", "mapped", "node_path", "node_python",
-    "of", "pattern", "switch", "variables", "within", "word",
+    "Reader", "amount", "choice", "expression", "fields", "file_path", "listed", "mapped", "node_path",
+    "node_python", "of", "pattern", "switch", "variables", "within", "word",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -143,6 +143,26 @@ def pattern(groups: int | None) -> Reader[str]:
         return text
 
     return read
+
+
+def expression(item: Item) -> str:
+    """Read a regular expression that finds a number in a line of a log, with one group.
+
+    Part of it has to be plain text: a node sends only those lines that hold it.
+    """
+    from gpuwatch.model.expression import Expression, plain_text
+
+    text = pattern(1)(item)
+    try:
+        Expression(text)
+    except ValueError as error:
+        raise item.wrong(f"{text!r} is no regular expression: {error}") from None
+    if not plain_text(text):
+        raise item.wrong(
+            f"{text!r} needs plain text beside its group, such as 'step (\\d+)', without"
+            " alternatives, flags and lookarounds: only lines that hold it leave the node"
+        )
+    return text
 
 
 def _told(item: Item, convert: Callable[[str], T], text: str) -> T:

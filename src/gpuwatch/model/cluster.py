@@ -7,6 +7,7 @@ from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.derive import Total, Track
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample, Tick
+from gpuwatch.model.progress import Expressions, Steps
 from gpuwatch.model.view import NodeView, Point, View
 
 __all__ = ["WINDOW_S", "Cluster"]
@@ -22,9 +23,18 @@ MAX_TRACKS = 8192
 
 
 class Cluster:
-    """All nodes of a job, as the events so far tell them."""
+    """All nodes of a job, as the events so far tell them.
 
-    def __init__(self, nodes: Sequence[str], interval_s: float) -> None:
+    Args:
+        nodes: names, in the order of the job file.
+        interval_s: between ticks.
+        expressions: what finds steps in the job's log; None: it names none.
+    """
+
+    def __init__(
+        self, nodes: Sequence[str], interval_s: float, expressions: Expressions | None = None
+    ) -> None:
+        self._steps = None if expressions is None else Steps(expressions)
         self._interval_us = round(interval_s * 1e6)
         self._nodes = {name: _Node(name, self._interval_us) for name in nodes}
 
@@ -39,6 +49,8 @@ class Cluster:
         match event:
             case Sample():
                 node.sample(event)
+                if self._steps is not None:
+                    self._steps.sample(event)
             case Link():
                 node.link = event
             case Hello():
@@ -54,6 +66,7 @@ class Cluster:
             tick.wall_us,
             self._interval_us,
             tuple(node.view(tick.arrived_us) for node in self._nodes.values()),
+            None if self._steps is None else self._steps.view(tick.arrived_us),
         )
 
 

@@ -18,6 +18,7 @@ from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels, Value
 from gpuwatch.model.derive import Total
 from gpuwatch.model.event import Fault, Hello, Link, Sample
+from gpuwatch.model.progress import Progress
 
 __all__ = ["LATE_TICKS", "STALE_TICKS", "NodeView", "Point", "View", "Window"]
 
@@ -160,13 +161,17 @@ class NodeView(msgspec.Struct, frozen=True, eq=False):
 
 
 class View(msgspec.Struct, frozen=True, eq=False):
-    """All nodes of the job at one tick, in the order of the job file."""
+    """All nodes of the job at one tick, in the order of the job file.
+
+    `progress` is what the job's own log tells; None when the job file names no log.
+    """
 
     event_no: int
     now_us: int
     wall_us: int
     interval_us: int
     nodes: tuple[NodeView, ...]
+    progress: Progress | None = None
 
     def node(self, name: str) -> NodeView | None:
         """Return a node by name."""

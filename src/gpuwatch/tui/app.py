@@ -104,11 +104,11 @@ class Watch(App[int]):
         hidden = (lambda: False) if deck is None else (lambda: deck.running_up)
         sinks = (*session.sinks, ScreenSink(session.title, self._take, hidden))
         if not isinstance(session.feed, Transport):
-            cluster = Cluster(session.nodes, session.interval_s)
+            cluster = Cluster(session.nodes, session.interval_s, session.expressions)
             await run(session.feed, cluster, session.judge, sinks)
             return
         while not session.feed.closed:
-            cluster = Cluster(session.nodes, session.interval_s)
+            cluster = Cluster(session.nodes, session.interval_s, session.expressions)
             await run(session.feed.play(), cluster, session.judge, sinks)
 
     def on_unmount(self) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpuwatch.engine import Judge, Sink
 from gpuwatch.model.event import AnyEvent
+from gpuwatch.model.progress import Expressions
 from gpuwatch.tui.transport import Transport
 
 __all__ = ["Session"]
@@ -28,6 +29,7 @@ class Session:
         changes: returns the moments at which a recording's verdict changed, as `changes.changes`.
         theme: name to start with; None: as the terminal can.
         folders: of theme files beside those that come along.
+        expressions: what finds steps in the job's log; None: the job file names none.
     """
 
     title: str
@@ -41,6 +43,7 @@ class Session:
     changes: Callable[[], Awaitable[Sequence[int]]] | None = None
     theme: str | None = None
     folders: tuple[Path, ...] = ()
+    expressions: Expressions | None = None
 
     @property
     def transport(self) -> Transport | None:

@@ -12,7 +12,7 @@ from gpuwatch.verdict import rank, statement
 from gpuwatch.verdict.hysteresis import Claim, Track, recurring, reset, step
 from gpuwatch.verdict.job import Unseen, charges
 from gpuwatch.verdict.levels import Learned
-from gpuwatch.verdict.pace import Pace, follow, slowdown
+from gpuwatch.verdict.pace import Pace, follow, follow_steps, slowdown
 from gpuwatch.verdict.peers import UNSEEN, Survey
 from gpuwatch.verdict.rank import Opinion
 from gpuwatch.verdict.thresholds import Thresholds
@@ -110,7 +110,8 @@ class Judge:
         shares = rank.mean([j.node.shares for j in part])
         verdict = statement.of_job(found, track, shares, _others(survey), t)
         working = track.shown.state == "COMPUTE"
-        self._pace = follow(self._pace, view.now_us, shares, working=working)
+        pace = follow(self._pace, view.now_us, shares, working=working)
+        self._pace = follow_steps(pace, view.progress)
         self._forget(view.now_us)
         return JobVerdict(
             job=verdict,

@@ -1,7 +1,16 @@
 """The answer: what the job waits on, who is to blame, since when, why. Always on top."""
 
+from gpuwatch.model.progress import Progress
 from gpuwatch.model.verdict import Recurring, Verdict
-from gpuwatch.tui.paint.numbers import clock, duration, number, percent
+from gpuwatch.tui.paint.numbers import (
+    MISSING,
+    clock,
+    duration,
+    number,
+    percent,
+    scaled,
+    seconds,
+)  # fmt: skip
 from gpuwatch.tui.paint.pane import trouble
 from gpuwatch.tui.paint.spans import Line, Span, clip, ends, safe, whole, width, wrap
 from gpuwatch.tui.paint.words import computing, culprits, role_of, state_words
@@ -26,9 +35,27 @@ def header(scene: Scene | None, title: str, mode: Line, cells: int) -> Line:
             ((f" · {_count(len(view.nodes), 'node')}", "dim"),),
             ((f" · {_count(gpus, 'GPU')}", "dim"),),
             ((f" · watched {duration(view.now_us - scene.started_us)}", "dim"),),
+            *_progress(view.progress),
         ]
         right.append((f"  {clock(view.wall_us)} {clock(view.wall_us, pattern='%Z')} ", "text"))
     return ends(whole(parts, cells - width(right) - 1), right, cells)
+
+
+def _progress(progress: Progress | None) -> list[Line]:
+    """Return what the job's own log says of its steps."""
+    if progress is None:
+        return []
+    if progress.step is None:
+        return [((f" · step {MISSING}", "dim"), (f" {safe(progress.reason or '')}", "old"))]
+    said = f" · step {progress.step}"
+    if progress.reason is not None:
+        return [((said, "dim"), (f" {safe(progress.reason)}", "old"))]
+    if progress.still_s is not None and progress.period_s is not None and not progress.moving:
+        return [((said, "dim"), (f", none for {duration(progress.still_s * 1e6)}", "warn"))]
+    parts: list[Line] = [((said, "dim"), (f", {seconds(progress.period_s)}", "dim"))]
+    if progress.tokens_s is not None:
+        parts.append(((f" · {scaled(progress.tokens_s, 'tok/s')}", "dim"),))
+    return parts
 
 
 def answer(scene: Scene, cells: int, height: int) -> list[Line]:
