@@ -10,8 +10,8 @@ from typing import Dict, List, Tuple
 from gpuwatch.agent.metric import LABEL, Metric
 
 SOURCES = (
-    "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "disk", "kworkers", "threads",
-    "progress",
+    "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "disk", "kworkers",
+    "threads", "progress", "softnet", "cgroup",
 )  # fmt: skip
 
 ABSENCE = (

@@ -20,6 +20,12 @@ def field(parts: List[bytes], place: int) -> Optional[bytes]:
     return parts[place] if 0 <= place < len(parts) else None
 
 
+def stalled(pressure: bytes, line: str) -> Optional[bytes]:
+    """Return the total of a line, `some` or `full`, of a pressure file; None without it."""
+    _, equals, total = (after(pressure, line.encode("ascii") + b" ") or b"").partition(b"total=")
+    return total.strip() if equals else None
+
+
 def cpus(text: bytes) -> Optional[int]:
     """Count the CPUs of a list such as `0-3,8`; None where it is no such list."""
     count = 0

@@ -4,7 +4,7 @@ import errno
 from typing import Dict, Optional
 
 from gpuwatch.agent.host import Host, Kept
-from gpuwatch.agent.lines import after
+from gpuwatch.agent.lines import stalled
 from gpuwatch.agent.metric import COUNTER, Absent, Metric, Reading, declared, fill
 
 NONE = "no /proc/pressure: this kernel has no pressure stall information"
@@ -45,7 +45,7 @@ class Reader(object):
         missing = {}
         for row in self._rows:
             name, line = row.locator.split()
-            found[row.locator] = _total(texts.get(name, b""), line)
+            found[row.locator] = stalled(texts.get(name, b""), line)
             if name in reasons:
                 missing["pressure." + row.name] = reasons[name]
         return Reading([("node", (), fill(self._rows, found))], missing)
@@ -60,9 +60,3 @@ class Reader(object):
                 return OFF
             raise
         return None
-
-
-def _total(text: bytes, line: str) -> Optional[bytes]:
-    rest = after(text, line.encode("ascii") + b" ")
-    _, equals, total = (rest or b"").partition(b"total=")
-    return total.strip() if equals else None
