@@ -203,6 +203,7 @@ def test_names_of_ranks(env: dict[str, str], group: str | None, rank: str) -> No
         [main] = found["thread_group"]
         assert main["group"] == (group or f"match:{running.mark}")
         assert main["rank"] == (f"pid:{running.pid}" if rank == "pid" else rank)
+        assert 0 <= main["age_s"] <= 60  # it was just started
 
 
 def test_a_rank_that_ended_is_gone_and_a_new_one_found() -> None:

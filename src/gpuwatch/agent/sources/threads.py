@@ -42,6 +42,7 @@ ROWS = (
     Metric("storage_read_bytes", "thread_group", COUNTER, "int", "B", "io read_bytes", "Bytes that the role's processes made the storage read."),
     Metric("storage_write_bytes", "thread_group", COUNTER, "int", "B", "io write_bytes", "Bytes that the role's processes made the storage write."),
     Metric("world_size", "thread_group", GAUGE, "int", "1", "WORLD_SIZE", "Ranks of the whole job, as its environment says."),
+    Metric("age_s", "thread_group", GAUGE, "int", "s", "stat starttime", "Age of the rank's main process."),
     Metric("group", "thread_wait", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID-START`."),
     Metric("rank", "thread_wait", LABEL, "str", "", "rank", "Global rank, else `local:N`, else `pid:N`."),
     Metric("role", "thread_wait", LABEL, "str", "", "role", "As in thread_group."),
@@ -58,8 +59,8 @@ COOL_S = 10.0
 """How long a thread stays so after it last used that much."""
 MAX_HOT = 256
 LOOKS = 16
-"""Of those, main threads of ranks aside, so many are looked at in each sample, in turn: a look costs
-40 us, and a hundred loaders looked at five times a second would cost more than all the rest."""
+"""Of those, main threads of ranks aside, so many are looked at in each sample, in turn: at 40 us a
+look, a hundred loaders at 5 Hz would cost more than all the rest."""
 STILL = 5
 """A thread that slept through so many looks is looked at when it had its turn so many times."""
 IN_TURN = 10
@@ -67,8 +68,7 @@ IN_TURN = 10
 KEPT_REST = 100
 """With more of those their files are not kept open: descriptors are few."""
 TELLING = ("run", "ready", "memory") + STORAGE
-"""What counts of a thread that is neither its process's first nor lately used a CPU. A loader has a
-helper that feeds its queue, and libraries keep pools: asleep they would pass for loaders at rest."""
+"""What counts of a thread that is not its process's first and idle: helpers asleep are no loaders at rest."""
 SORT_EVERY = 5
 """Ticks between two choices of the threads to look at, when nothing calls for one."""
 CLOSE_S = 1.5
@@ -111,8 +111,7 @@ class Reader(object):
         self._scanned_at: Optional[float] = None
         self._forks = b""
         self._holders: Set[int] = set()
-        self._io_hidden = False
-        self._again = False
+        self._io_hidden = self._again = False
         self._unsorted = True
         self._samples = 0
 
@@ -268,9 +267,9 @@ class Reader(object):
         keys = []
         for tid in tids:
             watched = self._watched.get((pid, tid))
+            if watched is None and len(self._watched) >= MAX_THREADS:
+                break
             if watched is None:
-                if len(self._watched) >= MAX_THREADS:
-                    break
                 thread = Thread(self.host, pid, tid, self._access)
                 watched = self._watched[pid, tid] = Watched(thread, is_main=tid == pid)
             own = "worker" if role == "main" and tid != pid else role
@@ -318,6 +317,7 @@ class Reader(object):
     def _group_rows(self, rank: Rank) -> List[Tuple[str, Labels, Values]]:
         rows: List[Tuple[str, Labels, Values]] = []
         processes = dict(_by_role(rank))
+        age_s = max(0, int(self._clock() - rank.main.born_at))
         for role in ROLES:
             threads, sampled = self._counts.get((id(rank), role), (0, 0))
             if not threads:
@@ -333,7 +333,7 @@ class Reader(object):
                 read, written = totals.read_bytes, totals.write_bytes
             values: Values = (
                 threads, sampled, totals.samples, totals.run_ns, totals.delay_ns,
-                totals.major_faults, read, written, rank.world_size,
+                totals.major_faults, read, written, rank.world_size, age_s,
             )  # fmt: skip
             rows.append(("thread_group", labels, values))
         return rows
