@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from debian import REASON
+from nvml.loop import Loop
 from nvml.sim import Sim, build
 
 
@@ -28,3 +30,10 @@ def sim(tmp_path: Path) -> Sim:
 def sim_env(library: Path, sim: Sim) -> dict[str, str]:
     """Environment of a process that loads the simulation."""
     return {**os.environ, **sim.env, "LD_LIBRARY_PATH": str(library)}
+
+
+@pytest.fixture
+def loop(sim: Sim, sim_env: dict[str, str]) -> Iterator[Loop]:
+    running = Loop(sim_env)
+    yield running
+    running.end()

@@ -1,6 +1,6 @@
 """A process that reads the NVML source as the agent does, and prints each reading as a line.
 
-    reader_loop.py INTERVAL_S FIRST_ANSWER_S
+    reader_loop.py INTERVAL_S FIRST_ANSWER_S DEADLINE_S
 
 Lines are JSON: rows by scope, missing, the board, the child, and how long the call took.
 """
@@ -17,7 +17,8 @@ from gpuwatch.agent.sources import nvml
 def main() -> None:
     """Read until stdin closes (the test kills this process)."""
     reader = nvml.Reader(Host(options=Options(interval_s=float(sys.argv[1]))))
-    reader.first_answer_s = float(sys.argv[2])
+    reader.probe.first_answer_s = float(sys.argv[2])
+    reader.probe.deadline_s = (float(sys.argv[3]), 60.0)
     board = reader.host.board
     while True:
         began = time.monotonic()
@@ -38,8 +39,8 @@ def main() -> None:
                     **tables,
                     "missing": missing,
                     "absent": absent,
-                    "child": reader.child,
-                    "dying": reader.dying,
+                    "child": reader.probe.pid,
+                    "dying": reader.probe.dying,
                     "util": board.gpu_util,
                     "pids": board.gpu_pids,
                     "own": sorted(board.own_pids),
@@ -48,7 +49,7 @@ def main() -> None:
             ),
             flush=True,
         )
-        time.sleep(reader.interval_s)
+        time.sleep(reader.host.options.interval_s)
 
 
 if __name__ == "__main__":

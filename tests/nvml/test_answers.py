@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from gpuwatch.agent.child import unkillable
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.nvml_child import LENGTH, RefusedError, plausible
+from gpuwatch.agent.nvml.child import LENGTH
+from gpuwatch.agent.nvml.locator import RefusedError
+from gpuwatch.agent.nvml.poller import plausible
 from gpuwatch.agent.sources.nvml import Reader
 
 messages = st.lists(
@@ -33,22 +35,22 @@ def test_messages_split_anywhere(sent: list[list[Any]], sizes: list[int]) -> Non
     place = turn = 0
     while place < len(data):
         size = sizes[turn % len(sizes)]
-        reader._buffer += data[place : place + size]
-        got.extend(reader._messages())
+        reader.probe._buffer += data[place : place + size]
+        got.extend(reader.probe.messages())
         place, turn = place + size, turn + 1
     assert got == sent
-    assert reader._buffer == b""
+    assert reader.probe._buffer == b""
 
 
 @given(st.binary())
 def test_anything_else_is_refused_as_a_value(data: bytes) -> None:
     reader = Reader(Host())
-    reader._buffer = data
+    reader.probe._buffer = data
     try:
-        reader._messages()
+        reader.probe.messages()
     except ValueError:
         return
-    assert len(reader._buffer) < 1 << 20
+    assert len(reader.probe._buffer) < 1 << 20
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 64, framed([]), framed(["util", 3]), LENGTH.pack(1) + b"{"])  # fmt: skip
@@ -57,15 +59,15 @@ def test_a_child_that_garbles_is_killed_and_told(data: bytes) -> None:
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
     reader = Reader(Host())
-    reader.child, reader._pipe = child.pid, ours
+    reader.probe.pid, reader.probe._pipe = child.pid, ours
     os.write(theirs, data)
     reader.sample()
-    assert (reader.child, reader.dying) == (0, child.pid)
+    assert (reader.probe.pid, reader.probe.dying) == (0, child.pid)
     assert reader.read().missing == {"nvml": "the NVML probe garbled its answer"}
     child.wait(10)  # returns at once where the reader has buried it already
     assert not Path(f"/proc/{child.pid}").exists()
     assert reader.read().missing == {"nvml": "the NVML probe garbled its answer"}
-    assert reader.dying == 0
+    assert reader.probe.dying == 0
     os.close(theirs)
     reader.close()
 

@@ -1,5 +1,6 @@
 """GPM, sample buffers, errors and links of the simulation, seen through the real pynvml."""
 
+import itertools
 import time
 
 import pytest
@@ -67,7 +68,7 @@ def test_power_samples_show_phases_that_the_average_hides(
     found = read(sim_env, samples)
     assert len(found) == 120
     times = [at for at, _ in found]
-    assert {round(b - a, -4) for a, b in zip(times, times[1:], strict=False)} == {100_000}
+    assert {round(b - a, -4) for a, b in itertools.pairwise(times)} == {100_000}
     assert abs(times[-1] / 1e6 - time.time()) < 5
     recent = [milliwatts for _, milliwatts in found[-16:]]
     assert (min(recent), max(recent)) == (154_000, 630_000)

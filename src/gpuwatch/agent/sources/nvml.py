@@ -1,19 +1,12 @@
-"""GPUs, read through NVML in a forked child that may hang or crash alone.
+"""GPUs, read through NVML in a forked child that may hang or crash alone (agent/nvml).
 
-Here is the parent's side: it takes what the child (agent/nvml_child.py) writes, waits for nothing,
-and calls nothing of NVML itself. A child that gives no answer is killed; one that cannot die is
-left alone, and no second one is started while it is there.
+A metric's locator says what the child calls; nvml/locator.py explains the words. Rows without one
+are found here: whether a GPU is lost, and its errors.
 """
 
-import contextlib
-import json
-import os
-import signal
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from gpuwatch.agent import nvml_child
-from gpuwatch.agent.child import status_of, stuck_child_of_another
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.metric import (
     COUNTER,
@@ -26,6 +19,10 @@ from gpuwatch.agent.metric import (
     declared,
     number,
 )
+from gpuwatch.agent.nvml import doubts
+from gpuwatch.agent.nvml.holders import held
+from gpuwatch.agent.nvml.locator import GROUPS, IS_LOST, NOT_SUPPORTED
+from gpuwatch.agent.nvml.parent import Probe, step
 
 ROWS = (
     Metric("gpu", "gpu", LABEL, "int", "", "index", "Index as NVML counts."),
@@ -51,26 +48,77 @@ ROWS = (
     Metric("pcie_gen_max", "gpu", GAUGE, "int", "1", "nvmlDeviceGetMaxPcieLinkGeneration", "PCIe generation that card and slot can do.", low=1, high=16),
     Metric("pcie_width", "gpu", GAUGE, "int", "1", "nvmlDeviceGetCurrPcieLinkWidth", "PCIe lanes now.", low=1, high=64),
     Metric("pcie_width_max", "gpu", GAUGE, "int", "1", "nvmlDeviceGetMaxPcieLinkWidth", "PCIe lanes that card and slot can do.", low=1, high=64),
+    Metric("util_mean_pct", "gpu", GAUGE, "float", "%", "samples NVML_GPU_UTILIZATION_SAMPLES .mean", "Mean of the utilisation that the driver sampled since the last reading.", high=100),
+    Metric("power_mean_w", "gpu", GAUGE, "float", "W", "samples NVML_TOTAL_POWER_SAMPLES .mean", "Mean of the power that the driver sampled since the last reading, several times a second.", scale=0.001, high=20000),
+    Metric("power_low_w", "gpu", GAUGE, "float", "W", "samples NVML_TOTAL_POWER_SAMPLES .low", "Lowest of these samples: valleys between steps that an average of 1 s hides.", scale=0.001, high=20000),
+    Metric("power_high_w", "gpu", GAUGE, "float", "W", "samples NVML_TOTAL_POWER_SAMPLES .high", "Highest of these samples.", scale=0.001, high=20000),
+    Metric("gpm_sm_pct", "gpu", GAUGE, "float", "%", "gpm NVML_GPM_METRIC_SM_UTIL", "Share of SMs that had work, since the last reading (GPM: Hopper and later): a collective that waits keeps few busy.", high=100),
+    Metric("gpm_occupancy_pct", "gpu", GAUGE, "float", "%", "gpm NVML_GPM_METRIC_SM_OCCUPANCY", "Warps resident on SMs, of those that fit (GPM).", high=100),
+    Metric("gpm_tensor_pct", "gpu", GAUGE, "float", "%", "gpm NVML_GPM_METRIC_ANY_TENSOR_UTIL", "Share of time in which tensor cores worked (GPM): about 0 while waiting.", high=100),
+    Metric("gpm_dram_pct", "gpu", GAUGE, "float", "%", "gpm NVML_GPM_METRIC_DRAM_BW_UTIL", "Device memory bandwidth used, of what there is (GPM).", high=100),
+    Metric("gpm_pcie_rx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_PCIE_RX_PER_SEC", "PCIe traffic to the GPU (GPM).", high=2**40),
+    Metric("gpm_pcie_tx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_PCIE_TX_PER_SEC", "PCIe traffic from the GPU (GPM).", high=2**40),
+    Metric("gpm_nvlink_rx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", "NVLink traffic to the GPU, all links (GPM).", high=2**43),
+    Metric("gpm_nvlink_tx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", "NVLink traffic from the GPU, all links (GPM).", high=2**43),
+    Metric("nvlinks", "gpu", GAUGE, "int", "1", "links .total", "NVLinks that the GPU has.", high=64),
+    Metric("nvlinks_up", "gpu", GAUGE, "int", "1", "links .up", "NVLinks that are up: fewer than its siblings have is a fault.", high=64),
+    Metric("nvlink_replays", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Packets sent again over NVLink, all links."),
+    Metric("nvlink_recoveries", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL | field NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS all", "Times that an NVLink was trained anew."),
+    Metric("nvlink_crc_errors", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "Broken flow control units on NVLink, all links."),
+    Metric("pcie_replays", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_PCIE_REPLAY_COUNTER | nvmlDeviceGetPcieReplayCounter", "Packets sent again over PCIe."),
+    Metric("ecc_uncorrected", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_ECC_DBE_VOL_TOTAL | nvmlDeviceGetTotalEccErrors NVML_MEMORY_ERROR_TYPE_UNCORRECTED NVML_VOLATILE_ECC", "Memory errors that ECC could not correct, since the driver was loaded."),
+    Metric("retirement_pending", "gpu", GAUGE, "int", "1", "field NVML_FI_DEV_REMAPPED_PENDING | field NVML_FI_DEV_RETIRED_PENDING", "1 when bad memory waits for a reset of the GPU to be taken out of use.", high=1),
+    Metric("remap_failed", "gpu", GAUGE, "int", "1", "field NVML_FI_DEV_REMAPPED_FAILURE", "1 when bad memory could not be replaced: the board has to go.", high=1),
+    Metric("encoder_util_pct", "gpu", GAUGE, "int", "%", "nvmlDeviceGetEncoderUtilization .0", "Utilisation of the video encoder, every few readings.", high=100),
+    Metric("decoder_util_pct", "gpu", GAUGE, "int", "%", "nvmlDeviceGetDecoderUtilization .0", "Utilisation of the video decoder, every few readings.", high=100),
+    Metric("mig_mode", "gpu", GAUGE, "int", "1", "nvmlDeviceGetMigMode .0", "1 when the GPU is split into MIG instances.", high=1),
+    Metric("compute_mode", "gpu", GAUGE, "int", "1", "nvmlDeviceGetComputeMode", "Who may use it: 0 all, 2 nobody, 3 one process.", high=3),
+    Metric("gpu_lost", "gpu", GAUGE, "int", "1", "", "1 when the driver says that the GPU is lost, or lists it no more; 0 when it answers.", high=1),
+    Metric("xid", "gpu", GAUGE, "int", "1", "", "Number of the last critical error (Xid) that the driver reported since the agent began; 0: none.", high=65535),
+    Metric("xids", "gpu", COUNTER, "int", "1", "", "Critical errors (Xid) that the driver reported since the agent began."),
     Metric("gpu_count", "node", GAUGE, "int", "1", "nvmlDeviceGetCount", "GPUs that the driver lists."),
     Metric("gpu", "gpu_process", LABEL, "int", "", "index", "Index as NVML counts."),
     Metric("pid", "gpu_process", LABEL, "int", "", "nvmlDeviceGetComputeRunningProcesses .pid", "Process with a compute context, as the driver numbers it."),
     Metric("gpu_memory_bytes", "gpu_process", GAUGE, "int", "B", "nvmlDeviceGetComputeRunningProcesses .usedGpuMemory", "Device memory that it holds.", high=2**44),
 )  # fmt: skip
 
-VALUES = declared(ROWS, "gpu")
-PATIENCE = 3
-"""Intervals without an answer after which the last one no longer counts, and the child is killed."""
-FIRST_ANSWER_S = 60.0
-"""Patience with the first answer: without persistence mode the driver starts each GPU first."""
-STARTING_S = 3.0
-BACK_OFF_S = (1.0, 60.0)
-HEALTHY_S = 60.0
-"""A child that answered for so long makes the next back-off start anew."""
-SILENCES_S = (0, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
-"""Steps in which a silence is told: a reason that changes each second would be a new one each."""
-MAX_MESSAGE = 1 << 18
-MAX_BUFFER = 1 << 20
-PERCENT = VALUES[0]
+VALUES = tuple(row for row in declared(ROWS, "gpu") if row.locator)
+NAMES = tuple(row.name for row in VALUES)
+TOGETHER = {
+    kind: tuple(row.name for row in VALUES if row.locator.split()[0] == kind) for kind in GROUPS
+}
+"""Metrics that come together, and are told of together where they are missing."""
+PLACE = {name: place for place, name in enumerate(NAMES)}
+PERCENT = VALUES[PLACE["util_pct"]]
+BYTES = ROWS[-1]
+DIGITS = 3
+"""Decimals of a value: scaling adds more that mean nothing and cost bytes."""
+SLOW_S = 1.0
+"""A look at the GPUs that takes longer is told."""
+GONE = "no longer listed by the driver"
+
+Row = Tuple[str, Tuple[Any, ...], Values]
+
+
+class Gpu(object):
+    """One GPU as it was last told.
+
+    Attributes:
+        labels: index, UUID and product name; the last two None where never told.
+        answers: raw ones, or reasons, in the order of VALUES.
+    """
+
+    def __init__(
+        self, labels: Tuple[int, Optional[str], Optional[str]], answers: List[Any]
+    ) -> None:
+        self.labels = labels
+        self.answers = answers
+
+    def reason(self) -> str:
+        """Return the one reason why nothing is told of it, "" where something is."""
+        first = self.answers[0]
+        alike = isinstance(first, str) and self.answers.count(first) == len(self.answers)
+        return first if alike else ""
 
 
 class Reader(object):
@@ -82,25 +130,26 @@ class Reader(object):
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.interval_s = host.options.interval_s
-        self.first_answer_s = FIRST_ANSWER_S
-        self.child = 0
-        self.dying = 0
-        self._pipe = -1
-        self._buffer = b""
-        self._began = self._answered = self._full_at = self._util_at = 0.0
-        self._first_start = self._next_start = 0.0
-        self._delay = BACK_OFF_S[0]
-        self._reason = ""
-        self._absent = ""
-        self._gpus: List[Any] = []
-        self._processes: Any = []
-        self._count = self._first_count = 0
+        self.probe = Probe(host, [row.locator for row in VALUES], self.take)
+        self._gpus: List[Gpu] = []
+        self._labels: Dict[int, Tuple[int, Optional[str], Optional[str]]] = {}
+        self._seen: Dict[str, Tuple[int, Optional[str], Optional[str]]] = {}
+        self._xids: Dict[Any, Tuple[int, int]] = {}
+        self._xid_reason = ""
+        self._loud = doubts.Loud()
+        self._doubts: Dict[int, str] = {}
+        self._load = doubts.load_file(host)
+        self._held: List[Tuple[int, int, Any]] = []
+        self._processes_reason = ""
+        self._strangers = 0
+        self._count = self._most = self._known = 0
+        self._util_at = self._took_s = 0.0
 
     def sample(self) -> None:
         """Take what the child has written so far; never waits."""
-        self._drain(time.monotonic())
-        self._forget_util(time.monotonic())
+        now = time.monotonic()
+        self.probe.hear(now)
+        self._forget_util(now)
 
     def read(self) -> Reading:
         """Look after the child and return its last answers, if they are fresh.
@@ -109,213 +158,191 @@ class Reader(object):
             Absent: this node has no NVML.
         """
         now = time.monotonic()
-        self._drain(now)
+        self.probe.hear(now)
+        self.probe.care(now)
         self._forget_util(now)
-        self._care(now)
-        if self._absent and not (self.child or self.dying):
-            raise Absent(self._absent)
-        if not (self.child and self._full_at > self._began and self._fresh(self._full_at, now)):
+        if self.probe.absent and not (self.probe.pid or self.probe.dying):
+            raise Absent(self.probe.absent)
+        if not self.probe.answers(now):
             self.host.board.gpu_pids = {}
-            return Reading([], {"nvml": self._silence(now)})
+            return Reading([], {"nvml": self.probe.silence(now)})
         return self._reading()
 
     def close(self) -> None:
         """End the child; one that cannot die is left."""
-        if self.child:
-            self._kill()
+        self.probe.close()
 
-    def _care(self, now: float) -> None:
-        """Kill a silent child, bury a dead one, start the next when its time has come."""
-        if self.child and now - self._answered > self._patience():
-            self._reason = ""
-            self._kill()
-            self._wait_longer(now)
-        if self.dying:
-            self._bury()
-        if self.child or self.dying or self._absent or now < self._next_start:
-            return
-        orphan = stuck_child_of_another(self.host, nvml_child.NAME)
-        if orphan:
-            self._reason = "an earlier probe (pid %d) hangs in the driver" % orphan
-            self._wait_longer(now)
-        else:
-            self._start(now)
+    def take(self, message: List[Any], now: float) -> None:
+        """Take one message of the child.
 
-    def _patience(self) -> float:
-        """Seconds that the child may be silent now."""
-        first = not self._full_at or self._full_at < self._began
-        return max(self.first_answer_s if first else 0.0, PATIENCE * self.interval_s)
-
-    def _start(self, now: float) -> None:
-        locators = [row.locator for row in VALUES]
-        parent = os.getpid()
-        ours, theirs = os.pipe()
-        try:
-            child = os.fork()
-        except OSError:
-            os.close(ours)
-            os.close(theirs)
-            self._reason = "no process could be started"
-            self._wait_longer(now)
-            return
-        if not child:
-            nvml_child.run(theirs, parent, locators, self.interval_s)
-        os.close(theirs)
-        os.set_blocking(ours, False)
-        self.child, self._pipe, self._buffer = child, ours, b""
-        self._began = self._answered = now
-        self._first_start = self._first_start or now
-        self.host.board.own_pids.add(child)
-
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.child, signal.SIGKILL)
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Hear no more of the child, and keep it in mind until it is dead."""
-        os.close(self._pipe)
-        self.dying, self.child, self._pipe = self.child, 0, -1
-
-    def _wait_longer(self, now: float) -> None:
-        """Set the time of the next start, later after each failure."""
-        if self._full_at - self._began >= HEALTHY_S:
-            self._delay = BACK_OFF_S[0]
-        self._next_start = now + self._delay
-        self._delay = min(self._delay * 2, BACK_OFF_S[1])
-
-    def _silence(self, now: float) -> str:
-        """Say why there is no answer."""
-        if self._reason:
-            return self._reason
-        silent_s = now - (self._full_at or self._first_start)
-        if not self._full_at and silent_s < STARTING_S:
-            return "starting"
-        return "no answer for %d s" % max(step for step in SILENCES_S if step <= silent_s)
-
-    def _drain(self, now: float) -> None:
-        """Take all whole messages from the pipe; at its end let go of the child."""
-        if self._pipe < 0:
-            return
-        while len(self._buffer) < MAX_BUFFER:
-            try:
-                data = os.read(self._pipe, 65536)
-            except BlockingIOError:
-                break
-            if not data:
-                self._let_go()
-                self._wait_longer(now)
-                break
-            self._buffer += data
-        try:
-            for message in self._messages():
-                self._answered = now
-                self._take(message, now)
-        except (ValueError, LookupError, TypeError):
-            self._reason = "the NVML probe garbled its answer"
-            if self.child:
-                self._kill()
-                self._wait_longer(now)
-
-    def _messages(self) -> List[List[Any]]:
-        messages = []
-        head = nvml_child.LENGTH.size
-        while len(self._buffer) >= head:
-            length = nvml_child.LENGTH.unpack_from(self._buffer)[0]
-            if length > MAX_MESSAGE:
-                raise ValueError("a message of %d bytes from the NVML child" % length)
-            if len(self._buffer) < head + length:
-                break
-            messages.append(json.loads(self._buffer[head : head + length].decode("ascii")))
-            self._buffer = self._buffer[head + length :]
-        return messages
-
-    def _take(self, message: List[Any], now: float) -> None:
-        word = message[0]
+        Raises:
+            ValueError, LookupError, TypeError: it is none.
+        """
+        word, body = message[0], message[1]
         if word == "util":
             self._util_at = now
-            self.host.board.gpu_util = {gpu: percent(answer) for gpu, answer in message[1]}
+            self.host.board.gpu_util = {gpu: self._util(gpu, answer) for gpu, answer in body}
         elif word == "full":
-            self._gpus = message[1]
-            self._full_at = now
-            self._reason = ""
+            self._took_s = float(message[2])
+            self._gpus = [self._gpu(*row) for row in body]
+            self._doubts = {gpu.labels[0]: self._doubt(gpu) for gpu in self._gpus}
         elif word == "count":
-            self._count = message[1]
-            self._first_count = max(self._first_count, self._count)
+            self._count = int(body)
+            self._most = max(self._most, self._count)
+            self._known = doubts.known_to_driver(self.host)
         elif word == "processes":
-            self._processes = message[1]
-        elif message[1] == "absent":
-            self._absent = message[2]
+            told = isinstance(body, list)
+            self._processes_reason = "" if told else str(body)
+            self._held, self._strangers = held(self.host, body) if told else ([], 0)
+        elif word == "xids":
+            self._hear_xids(body)
         else:
-            self._reason = message[2]
+            raise ValueError("an unknown word")
 
-    def _bury(self) -> None:
-        """Take leave of a child that is dead by now, and say what it died of."""
-        status = status_of(self.dying)
-        if status is None:
+    def _gpu(self, index: int, uuid: Any, model: Any, answers: List[Any]) -> Gpu:
+        """Keep in mind which GPU it is: a lost one cannot tell."""
+        if len(answers) != len(VALUES):
+            raise ValueError("not as many answers as metrics")
+        known = self._labels.get(index, (index, None, None))
+        labels = self._labels[index] = (index, uuid or known[1], model or known[2])
+        if labels[1]:
+            self._seen[labels[1]] = labels
+        return Gpu(labels, answers)
+
+    def _hear_xids(self, body: Any) -> None:
+        if isinstance(body, str):
+            self._xid_reason = body
             return
-        self.host.board.own_pids.discard(self.dying)
-        self.dying = 0
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-            self._reason = "the NVIDIA library crashed (signal %d)" % os.WTERMSIG(status)
+        for index, xid in body:
+            key = self._labels.get(index, (index, None, None))[1] or index
+            self._xids[key] = (int(xid), self._xids.get(key, (0, 0))[1] + 1)
 
-    def _fresh(self, at: float, now: float) -> bool:
-        return now - at <= PATIENCE * self.interval_s
+    def _util(self, gpu: int, answer: Any) -> Optional[float]:
+        """Return a utilisation, None where it was not told, cannot be or is not to be believed."""
+        if isinstance(answer, str):
+            return doubts.load_pct(self._load) if self._load else None
+        return None if self._doubts.get(gpu) else number(answer, PERCENT)
+
+    def _doubt(self, gpu: Gpu) -> str:
+        told = [value_of(VALUES[PLACE[n]], gpu.answers[PLACE[n]])[0]
+                for n in ("util_pct", "power_w", "power_limit_w")]  # fmt: skip
+        return self._loud.doubt(gpu.labels[0], *told)
 
     def _forget_util(self, now: float) -> None:
-        if not self.child or not self._fresh(self._util_at, now):
+        if not self.probe.fresh(self._util_at, now):
             self.host.board.gpu_util = {}
 
     def _reading(self) -> Reading:
         missing: Dict[str, str] = {}
-        rows: List[Tuple[str, Tuple[Any, ...], Values]] = [("node", (), (self._count,))]
+        rows: List[Row] = [("node", (), (self._count,))]
         refused: Dict[Tuple[str, str], List[int]] = {}
-        for gpu, uuid, name, answers in self._gpus:
-            values = [_value(row, answers[i]) for i, row in enumerate(VALUES)]
-            rows.append(("gpu", (gpu, uuid, name), tuple(v for v, _ in values)))
-            reasons = [reason for _, reason in values]
-            if reasons[0] and reasons.count(reasons[0]) == len(reasons):
-                missing["nvml.gpu%d" % gpu] = reasons[0]
+        for gpu in self._gpus:
+            values, reasons = self._values(gpu)
+            rows.append(("gpu", gpu.labels, values + self._state(gpu)))
+            if gpu.reason() and any(reasons.values()):
+                missing["nvml.gpu%d" % gpu.labels[0]] = gpu.reason()
                 continue
-            for place, reason in enumerate(reasons):
-                if reason:
-                    refused.setdefault((VALUES[place].name, reason), []).append(gpu)
-        for (metric, reason), gpus in refused.items():
-            told = missing.get("nvml." + metric)
+            for subject, reason in reasons.items():
+                refused.setdefault((subject, reason), []).append(gpu.labels[0])
+        for (subject, reason), gpus in refused.items():
+            told = missing.get("nvml." + subject)
             where = "" if len(gpus) == len(self._gpus) else " (GPU %s)" % ", ".join(map(str, gpus))
-            missing["nvml." + metric] = (told + "; " if told else "") + reason + where
-        if self._count < self._first_count:
-            missing["nvml.gpu_count"] = "%d of %d GPUs first seen" % (
-                self._count,
-                self._first_count,
-            )
+            missing["nvml." + subject] = (told + "; " if told else "") + reason + where
+        rows.extend(self._gone(missing))
+        self._tell_of_node(missing)
         rows.extend(self._process_rows(missing))
         return Reading(rows, missing)
 
-    def _process_rows(self, missing: Dict[str, str]) -> List[Tuple[str, Tuple[Any, ...], Values]]:
-        """Return the GPUs' processes that exist here: drivers list dead ones and other namespaces'."""
-        rows: List[Tuple[str, Tuple[Any, ...], Values]] = []
+    def _values(self, gpu: Gpu) -> Tuple[Values, Dict[str, str]]:
+        """Return a GPU's values, and subject to reason of what is missing."""
+        values: List[Any] = []
+        reasons: Dict[str, str] = {}
+        for place, row in enumerate(VALUES):
+            value, reason = value_of(row, gpu.answers[place])
+            values.append(value)
+            if reason:
+                reasons[row.name] = reason
+        self._correct(gpu, values, reasons)
+        for kind, names in TOGETHER.items():
+            told = {reasons.get(name) for name in names}
+            if len(told) == 1 and None not in told:
+                reasons[kind] = reasons[names[0]]
+                for name in names:
+                    del reasons[name]
+        return tuple(values), reasons
+
+    def _correct(self, gpu: Gpu, values: List[Any], reasons: Dict[str, str]) -> None:
+        """Let the node say what the GPU cannot, and drop what is not to be believed."""
+        doubt = self._doubts.get(gpu.labels[0])
+        if doubt:
+            values[PLACE["util_pct"]] = values[PLACE["util_mean_pct"]] = None
+            reasons["util_pct"] = doubt
+        if reasons.get("util_pct") == NOT_SUPPORTED and self._load:
+            values[PLACE["util_pct"]] = doubts.load_pct(self._load)
+            if values[PLACE["util_pct"]] is not None:
+                del reasons["util_pct"]
+        if reasons.get("memory_total_bytes") == NOT_SUPPORTED and len(self._gpus) == 1:
+            used, total = doubts.unified_memory(self.host)
+            values[PLACE["memory_used_bytes"]], values[PLACE["memory_total_bytes"]] = used, total
+            reasons.pop("memory_used_bytes", None)
+            reasons["memory_total_bytes"] = doubts.UNIFIED
+
+    def _state(self, gpu: Gpu) -> Values:
+        """Return whether it is lost, and its last error and their number."""
+        reason = gpu.reason()
+        lost = 1 if reason == IS_LOST else None if reason and reason != NOT_SUPPORTED else 0
+        index, uuid, _ = gpu.labels
+        if (uuid or index) not in self._xids and self._xid_reason:
+            return lost, None, None
+        return (lost,) + self._xids.get(uuid or index, (0, 0))
+
+    def _gone(self, missing: Dict[str, str]) -> List[Row]:
+        """Return a row of each GPU that was listed before: under its index, if that is free."""
+        present = {gpu.labels[1] for gpu in self._gpus}
+        taken = {gpu.labels[0] for gpu in self._gpus}
+        rows: List[Row] = []
+        for uuid, (place, _, model) in self._seen.items():
+            if uuid in present or len(rows) >= self._most - len(self._gpus):
+                continue
+            index = min(set(range(self._most)) - taken) if place in taken else place
+            taken.add(index)
+            xids = self._xids.get(uuid, (None, None))
+            rows.append(("gpu", (index, uuid, model), (None,) * len(VALUES) + (1,) + xids))
+            missing["nvml.gpu%d" % index] = GONE
+        return rows
+
+    def _tell_of_node(self, missing: Dict[str, str]) -> None:
+        if self._count < self._most:
+            missing["nvml.gpu_count"] = "%d of %d GPUs first seen" % (self._count, self._most)
+        elif self._count < self._known:
+            missing["nvml.gpu_count"] = "%d of the driver's %d GPUs" % (self._count, self._known)
+        if self._xid_reason:
+            missing["nvml.xid"] = self._xid_reason
+        if self._took_s > max(SLOW_S, self.host.options.interval_s):
+            missing["nvml.driver"] = "slow: over %d s a look" % step(self._took_s)
+
+    def _process_rows(self, missing: Dict[str, str]) -> List[Row]:
+        """Return the GPUs' processes that are still there."""
+        rows: List[Row] = []
         pids: Dict[int, Tuple[int, ...]] = {}
-        if isinstance(self._processes, str):
-            missing["nvml.gpu_memory_bytes"] = self._processes
-        else:
-            for gpu, pid, used in self._processes:
-                if self.host.exists("/proc/%d" % pid):
-                    held = None if used is None else number(used, ROWS[-1])
-                    rows.append(("gpu_process", (gpu, pid), (held,)))
-                    pids[pid] = pids.get(pid, ()) + (gpu,)
+        for gpu, pid, used in self._held:
+            if self.host.exists("/proc/%d" % pid):
+                size = None if used is None else number(used, BYTES)
+                rows.append(("gpu_process", (gpu, pid), (size,)))
+                pids[pid] = pids.get(pid, ()) + (gpu,)
+        if self._processes_reason:
+            missing["nvml.gpu_memory_bytes"] = self._processes_reason
+        elif self._strangers:
+            missing["nvml.pid"] = "%d of another pid namespace" % self._strangers
         self.host.board.gpu_pids = pids
         return rows
 
 
-def percent(answer: Any) -> Optional[float]:
-    """Return a utilisation, None where it was not told or cannot be."""
-    return None if isinstance(answer, str) else number(answer, PERCENT)
-
-
-def _value(row: Metric, answer: Any) -> Tuple[Any, str]:
+def value_of(row: Metric, answer: Any) -> Tuple[Any, str]:
     """Return a raw answer's value and "", or None and the reason."""
     if isinstance(answer, str):
         return None, answer
     value = number(answer, row)
-    return value, "" if value is not None else "bad sample"
+    if value is None:
+        return None, "bad sample"
+    return (round(value, DIGITS) if isinstance(value, float) else value), ""

@@ -1,0 +1,47 @@
+"""Processes with a compute context on a GPU, as each age of driver lists them."""
+
+from typing import Any, List, Tuple
+
+MOST = 64
+"""Of one GPU; drivers have listed a hundred dead ones."""
+UNKNOWN = 0xFFFFFFFFFFFFFFFF
+"""Memory of a process that the driver cannot tell (NVML_VALUE_NOT_AVAILABLE)."""
+
+
+def contexts(nvml: Any, device: Any) -> List[Tuple[int, Any]]:
+    """Return (pid, bytes or None) of each.
+
+    Version 3 of the list came with driver 510, version 2 with 450; each newer one is preferred,
+    as it lists the processes inside of MIG instances too.
+
+    Raises:
+        NVMLError: as NVML says.
+    """
+    for function in (
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+    ):
+        try:
+            return [(p.pid, p.usedGpuMemory) for p in getattr(nvml, function)(device)[:MOST]]
+        except nvml.NVMLError_FunctionNotFound:
+            continue
+    return _first_version(nvml, device)
+
+
+def _first_version(nvml: Any, device: Any) -> List[Tuple[int, Any]]:
+    """Call what pynvml no longer calls: entries of a pid and a size, 16 bytes each."""
+    import ctypes
+
+    class Process(ctypes.Structure):
+        _fields_ = (("pid", ctypes.c_uint), ("bytes", ctypes.c_ulonglong))
+
+    count = ctypes.c_uint(MOST)
+    listed = (Process * MOST)()
+    try:
+        call = nvml.nvmlLib.nvmlDeviceGetComputeRunningProcesses
+    except AttributeError:
+        raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    code = call(device, ctypes.byref(count), listed)
+    if code:
+        raise nvml.NVMLError(code)
+    return [(p.pid, None if p.bytes == UNKNOWN else p.bytes) for p in listed[: count.value]]

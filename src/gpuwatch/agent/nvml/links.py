@@ -1,0 +1,53 @@
+"""NVLinks of a GPU: how many there are, and how many are up."""
+
+from typing import Any, Dict, Iterable, NamedTuple, Union
+
+from gpuwatch.agent.nvml.locator import Call
+
+EVERY = 10
+"""Readings between two looks: a link that trains anew takes seconds, one that is down stays so."""
+NO_LINKS = "no NVLink"
+
+
+class Count(NamedTuple):
+    """Of the links of one GPU."""
+
+    total: int
+    up: int
+
+
+class Links(object):
+    """Counts them.
+
+    Args:
+        nvml: the module pynvml.
+        calls: of the kind `links`.
+    """
+
+    def __init__(self, nvml: Any, calls: Iterable[Call]) -> None:
+        self._nvml = nvml
+        self._calls = list(calls)
+        self._turns: Dict[int, int] = {}
+        self._counts: Dict[int, Union[Count, str]] = {}
+
+    def read(self, index: int, device: Any) -> Dict[Call, Union[Count, str]]:
+        """Return the answer to each call; raises what NVML raises, but for the end of the list."""
+        turn = self._turns.get(index, 0)
+        if turn % EVERY == 0:
+            self._counts[index] = self._count(device)
+        self._turns[index] = turn + 1
+        return dict.fromkeys(self._calls, self._counts[index])
+
+    def forget(self, index: int) -> None:
+        """Take it that this is another GPU now."""
+        self._turns.pop(index, None)
+
+    def _count(self, device: Any) -> Union[Count, str]:
+        total = up = 0
+        try:
+            for link in range(self._nvml.NVML_NVLINK_MAX_LINKS):
+                up += bool(self._nvml.nvmlDeviceGetNvLinkState(device, link))
+                total += 1
+        except (self._nvml.NVMLError_InvalidArgument, self._nvml.NVMLError_NotSupported):
+            pass
+        return Count(total, up) if total else NO_LINKS
