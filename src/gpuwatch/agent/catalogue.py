@@ -11,7 +11,7 @@ from gpuwatch.agent.metric import LABEL, Metric
 
 SOURCES = (
     "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "disk", "kworkers",
-    "threads", "progress", "softnet", "cgroup",
+    "threads", "sockets", "progress", "softnet", "cgroup",
 )  # fmt: skip
 
 ABSENCE = (
