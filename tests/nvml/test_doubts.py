@@ -12,7 +12,7 @@ from gpuwatch.agent.host import Host
 from gpuwatch.agent.metric import Reading
 from gpuwatch.agent.nvml.buffers import Buffers, Summary
 from gpuwatch.agent.nvml.doubts import LOUD_FOR
-from gpuwatch.agent.nvml.locator import IS_LOST, NOT_SUPPORTED, Call
+from gpuwatch.agent.nvml.locator import IS_LOST, NOT_SUPPORTED
 from gpuwatch.agent.sources.nvml import NAMES, ROWS, VALUES, Reader
 
 GPU_NAMES = [row.name for row in ROWS if row.scope == "gpu" and row.kind != "label"]
@@ -180,36 +180,14 @@ def test_numbers_of_another_pid_namespace_are_not_ours(tmp_path: Path, host: Hos
     assert missing == {"nvml.pid": "2 of another pid namespace"}
 
 
-class Sample:
-    """One of pynvml's."""
-
-    def __init__(self, at_us: int, value: int) -> None:
-        self.timeStamp, self.sampleValue = at_us, self
-        self.uiVal = value
-
-
-class Nvml:
-    """Gives prepared samples."""
-
-    class NVMLError_NotFound(Exception):  # noqa: N801, N818 - pynvml's name
-        pass
-
-    def __init__(self, samples: list[Sample]) -> None:
-        self.samples = samples
-
-    def nvmlDeviceGetSamples(self, device: object, kind: int, after: int) -> Any:  # noqa: N802
-        return 1, self.samples
-
-
 @given(st.lists(st.tuples(st.integers(0, 2**63), st.integers(0, 2**32)), max_size=30))
-def test_any_samples_give_a_sane_summary_or_a_reason(samples: list[tuple[int, int]]) -> None:
+def test_any_samples_give_a_sane_summary_or_a_reason(samples: list[tuple[int, float]]) -> None:
     """E09, E13: stale times and illegal values are dropped, not averaged."""
-    call = Call("samples", (1,), None)
-    reader = Buffers(Nvml([Sample(*each) for each in samples]), [call], 1)
-    summary = reader.read(0, None)[call]
+    buffers = Buffers(None, [], 1)
+    summary = buffers.sum_up(0, 1, list(samples))
     if isinstance(summary, Summary):
         assert 0 <= summary.low <= summary.mean <= summary.high <= 100
     else:
         assert summary in ("no new sample", "bad sample")
-    again = reader.read(0, None)[call]
+    again = buffers.sum_up(0, 1, list(samples))
     assert again in (summary, "no new sample")

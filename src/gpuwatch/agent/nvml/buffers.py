@@ -6,8 +6,12 @@ A step shorter than a second is one average in NVML's own readings; here its val
 import time
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple, Union
 
-from gpuwatch.agent.nvml.locator import VALUE_OF_TYPE, Call
+from gpuwatch.agent.nvml import raw
+from gpuwatch.agent.nvml.locator import Call
 
+FUNCTION = "nvmlDeviceGetSamples"
+MOST = 1024
+"""Samples that are taken at one look."""
 NO_SAMPLE = "no new sample"
 HOLD_S = 1.0
 """A sample stands for so long at most (NVML API reference: sample periods are 1/6 s to 1 s)."""
@@ -38,39 +42,60 @@ class Buffers(object):
         self._nvml = nvml
         self._calls = list(calls)
         self._interval_us = int(interval_s * 1000000)
+        self._room: Dict[int, Any] = {}
         self._last_us: Dict[Tuple[int, int], int] = {}
         self._last: Dict[Tuple[int, int], Tuple[float, Union[Summary, str]]] = {}
 
     def read(self, index: int, device: Any) -> Dict[Call, Union[Summary, str]]:
         """Return the answer to each call; raises what NVML raises, but for nothing new."""
-        return {call: self._summary(index, device, call.arguments[0]) for call in self._calls}
+        summaries: Dict[Call, Union[Summary, str]] = {}
+        for call in self._calls:
+            kind = call.arguments[0]
+            after_us = self._last_us.get((index, kind), 0)
+            summaries[call] = self.sum_up(index, kind, self._samples(device, kind, after_us))
+        return summaries
 
     def forget(self, index: int) -> None:
         """Take it that this is another GPU now."""
         for key in [key for key in self._last_us if key[0] == index]:
             del self._last_us[key]
 
-    def _summary(self, index: int, device: Any, kind: int) -> Union[Summary, str]:
-        last_us = self._last_us.get((index, kind), 0)
-        try:
-            of_type, samples = self._nvml.nvmlDeviceGetSamples(device, kind, last_us)
-        except self._nvml.NVMLError_NotFound:
-            samples = []
-        found = [(s.timeStamp, s.sampleValue) for s in samples if s.timeStamp > last_us]
+    def sum_up(
+        self, index: int, kind: int, samples: List[Tuple[int, float]]
+    ) -> Union[Summary, str]:
+        """Return a summary of (time stamp in us, value) later than those seen before."""
         now = time.monotonic()
-        if not found:
-            at, summary = self._last.get((index, kind), (-HOLD_S, NO_SAMPLE))
-            return summary if now - at < HOLD_S else NO_SAMPLE
-        newest_us = self._last_us[index, kind] = max(at for at, _ in found)
+        last_us = self._last_us.get((index, kind), 0)
+        newest_us = max([at for at, _ in samples] or [0])
+        if newest_us <= last_us:
+            at_s, summary = self._last.get((index, kind), (now - HOLD_S, NO_SAMPLE))
+            return summary if now - at_s < HOLD_S else NO_SAMPLE
         since_us = last_us or newest_us - self._interval_us
-        member = VALUE_OF_TYPE[of_type]
-        values = [getattr(value, member) for at, value in found if at > since_us]
-        summary = _sum_up(values, kind)
+        summary = _summary([value for at, value in samples if at > since_us], kind)
+        self._last_us[index, kind] = newest_us
         self._last[index, kind] = (now, summary)
         return summary
 
+    def _samples(self, device: Any, kind: int, after_us: int) -> List[Tuple[int, float]]:
+        import ctypes
 
-def _sum_up(values: List[float], kind: int) -> Union[Summary, str]:
+        of_type, count = ctypes.c_int(), ctypes.c_uint()
+        ask = (device, ctypes.c_uint(kind), ctypes.c_ulonglong(after_us), ctypes.byref(of_type))
+        if kind not in self._room:
+            raw.call(self._nvml, FUNCTION, *ask, ctypes.byref(count), None)
+            self._room[kind] = (self._nvml.c_nvmlSample_t * min(count.value, MOST))()
+        room = self._room[kind]
+        count.value = len(room)
+        try:
+            raw.call(self._nvml, FUNCTION, *ask, ctypes.byref(count), room)
+        except self._nvml.NVMLError_NotFound:
+            return []
+        told = bytes(memoryview(room).cast("B")[: count.value * raw.SAMPLE.size])
+        found = [(at, raw.value_in(v, of_type.value)) for at, v in raw.SAMPLE.iter_unpack(told)]
+        return [(at, value) for at, value in found if not isinstance(value, str)]
+
+
+def _summary(values: List[float], kind: int) -> Union[Summary, str]:
     sane = [value for value in values if 0 <= value <= LARGEST[kind]]
     if not sane:
         return "bad sample"

@@ -91,7 +91,6 @@ def _poll(pipe: int, parent: int, locators: Sequence[str], interval_s: float) ->
 def _look(pipe: int, poller: Any) -> None:
     """Make a full poll."""
     began = time.monotonic()
-    _send(pipe, ["util", poller.util()])
     rows = poller.full()
     xids = poller.xids.take() if poller.xids else []
     _send(pipe, ["full", rows, round(time.monotonic() - began, 1)])

@@ -2,6 +2,8 @@
 
 from typing import Any, List, Tuple
 
+from gpuwatch.agent.nvml import raw
+
 MOST = 64
 """Of one GPU; drivers have listed a hundred dead ones."""
 UNKNOWN = 0xFFFFFFFFFFFFFFFF
@@ -32,16 +34,9 @@ def _first_version(nvml: Any, device: Any) -> List[Tuple[int, Any]]:
     """Call what pynvml no longer calls: entries of a pid and a size, 16 bytes each."""
     import ctypes
 
-    class Process(ctypes.Structure):
-        _fields_ = (("pid", ctypes.c_uint), ("bytes", ctypes.c_ulonglong))
-
     count = ctypes.c_uint(MOST)
-    listed = (Process * MOST)()
-    try:
-        call = nvml.nvmlLib.nvmlDeviceGetComputeRunningProcesses
-    except AttributeError:
-        raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-    code = call(device, ctypes.byref(count), listed)
-    if code:
-        raise nvml.NVMLError(code)
-    return [(p.pid, None if p.bytes == UNKNOWN else p.bytes) for p in listed[: count.value]]
+    listed = ctypes.create_string_buffer(MOST * raw.PROCESS.size)
+    raw.call(nvml, "nvmlDeviceGetComputeRunningProcesses", device, ctypes.byref(count), listed)
+    told = listed.raw[: count.value * raw.PROCESS.size]
+    found = list(raw.PROCESS.iter_unpack(told))
+    return [(pid, None if used == UNKNOWN else used) for pid, used in found]

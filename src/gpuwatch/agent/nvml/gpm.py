@@ -8,6 +8,7 @@ import contextlib
 import time
 from typing import Any, Dict, Iterable, List
 
+from gpuwatch.agent.nvml import raw
 from gpuwatch.agent.nvml.locator import Answer, Call, why
 
 MIN_S = 0.2
@@ -39,6 +40,9 @@ class Gpm(object):
         self._request.numMetrics = len(self._calls)
         for place, call in enumerate(self._calls):
             self._request.metrics[place].metricId = call.arguments[0]
+        start = type(self._request).metrics.offset
+        size = len(self._calls) * raw.METRIC.size
+        self._metrics = memoryview(self._request).cast("B")[start : start + size]
 
     def read(self, index: int, device: Any) -> Dict[Call, Answer]:
         """Return the answer to each call; raises what NVML raises, but for lacking rights."""
@@ -72,15 +76,13 @@ class Gpm(object):
         self._pairs[index] = [spare, last]
         self._request.sample1, self._request.sample2 = last, spare
         nvml.nvmlGpmMetricsGet(self._request)
-        metrics = self._request.metrics
-        return {call: self._answer(metrics[place]) for place, call in enumerate(self._calls)}
+        told = raw.METRIC.iter_unpack(bytes(self._metrics))
+        return {call: self._answer(*next(told)[:3]) for call in self._calls}
 
-    def _answer(self, metric: Any) -> Answer:
-        if metric.nvmlReturn:
-            return why(self._nvml.NVMLError(metric.nvmlReturn))
-        if metric.metricId < RATES:
-            return float(round(metric.value, 1))
-        return float(round(metric.value * MIB, -5))
+    def _answer(self, number: int, code: int, value: float) -> Answer:
+        if code:
+            return why(self._nvml.NVMLError(code))
+        return round(value, 1) if number < RATES else round(value * MIB, -5)
 
     def _all(self, reason: str) -> Dict[Call, Answer]:
         return dict.fromkeys(self._calls, reason)

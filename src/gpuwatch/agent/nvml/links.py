@@ -4,8 +4,6 @@ from typing import Any, Dict, Iterable, NamedTuple, Union
 
 from gpuwatch.agent.nvml.locator import Call
 
-EVERY = 10
-"""Readings between two looks: a link that trains anew takes seconds, one that is down stays so."""
 NO_LINKS = "no NVLink"
 
 
@@ -27,20 +25,13 @@ class Links(object):
     def __init__(self, nvml: Any, calls: Iterable[Call]) -> None:
         self._nvml = nvml
         self._calls = list(calls)
-        self._turns: Dict[int, int] = {}
-        self._counts: Dict[int, Union[Count, str]] = {}
 
-    def read(self, index: int, device: Any) -> Dict[Call, Union[Count, str]]:
+    def read(self, _: int, device: Any) -> Dict[Call, Union[Count, str]]:
         """Return the answer to each call; raises what NVML raises, but for the end of the list."""
-        turn = self._turns.get(index, 0)
-        if turn % EVERY == 0:
-            self._counts[index] = self._count(device)
-        self._turns[index] = turn + 1
-        return dict.fromkeys(self._calls, self._counts[index])
+        return dict.fromkeys(self._calls, self._count(device))
 
     def forget(self, index: int) -> None:
         """Take it that this is another GPU now."""
-        self._turns.pop(index, None)
 
     def _count(self, device: Any) -> Union[Count, str]:
         total = up = 0

@@ -7,6 +7,7 @@ NVML API reference:
     nvmlDeviceGetUtilizationRates .gpu              a part of its answer, by name or by place
     field NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION | nvmlDeviceGetTotalEnergyConsumption
     field NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX all a field of all links
+    errors NVML_FI_DEV_ECC_DBE_VOL_TOTAL            a field that is asked for every few polls
     gpm NVML_GPM_METRIC_SM_UTIL                     between this look and the one before
     samples NVML_TOTAL_POWER_SAMPLES .mean          of what the driver sampled since
     links .up                                       NVLinks
@@ -21,8 +22,6 @@ GROUPS = ("gpm", "samples", "links")
 """Kinds of locators whose metrics come, and are missing, together."""
 ALL_LINKS = 0xFFFFFFFF
 """Scope of a field that is summed over all links (nvml.h: UINT_MAX)."""
-VALUE_OF_TYPE = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Member of nvmlValue_t, by nvmlValueType_t."""
 IS_LOST = "GPU is lost"
 NOT_SUPPORTED = "Not Supported"
 WORDS = {

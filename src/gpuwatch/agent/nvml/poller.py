@@ -22,16 +22,19 @@ from gpuwatch.agent.nvml.locator import (
 SLOW_EVERY = 5
 """Polls between two looks at what changes slowly or is costly to ask: it goes to PMU or GSP."""
 SLOW = (
+    "errors", "links",
     "nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth",
     "nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetTemperature",
-    "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetMigMode",
-    "nvmlDeviceGetComputeMode", "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
-    "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetPcieReplayCounter",
+    "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetMigMode", "nvmlDeviceGetComputeMode",
+    "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
 )  # fmt: skip
+"""First words of such locators."""
 MAX_GPUS = 64
 MEMORY_TOLERANCE = 0.05
 """Part of the total by which used + free (+ reserved) may differ from it."""
 IN_MIG = "not reported in MIG mode"
+NOT_YET = "starting"
+Batch = Tuple[List[Call], Any]
 BUSY = Call("nvmlDeviceGetUtilizationRates", (), "gpu")
 
 
@@ -48,27 +51,30 @@ class Poller(object):
         self.nvml = nvml
         self.devices: List[Any] = []
         self.xids: Optional[Xids] = None
-        self.turn = 0
+        self._turn = 0
         self._names: List[Tuple[Optional[str], Optional[str]]] = []
         self._split: Set[int] = set()
-        self._slow: Dict[Tuple[int, Call], Any] = {}
-        self._ways = [[parse(nvml, way) for way in text.split(" | ")] for text in locators]
-        self._batches = self._make_batches(interval_s)
+        self._answers: Dict[int, List[Answer]] = {}
+        ways = [[parse(nvml, way) for way in text.split(" | ")] for text in locators]
+        self._size = len(ways)
+        self._fast = [(place, w) for place, w in enumerate(ways) if w[0].function not in SLOW]
+        self._slow = [(place, w) for place, w in enumerate(ways) if w[0].function in SLOW]
+        self._batches = self._make_batches([call for calls in ways for call in calls], interval_s)
 
-    def _make_batches(self, interval_s: float) -> List[Tuple[List[Call], Any]]:
-        """Return (calls, what answers them together) of each kind that some locator names."""
+    def _make_batches(self, calls: List[Call], interval_s: float) -> Dict[str, Batch]:
+        """Return, by kind, (calls, what answers them together) of those that some locator names."""
         kinds: Dict[str, Any] = {
             "field": Fields,
+            "errors": Fields,
             "gpm": Gpm,
             "samples": lambda nvml, calls: Buffers(nvml, calls, interval_s),
             "links": Links,
         }
-        batches = []
+        batches: Dict[str, Batch] = {}
         for kind, make in kinds.items():
-            named = (way for ways in self._ways for way in ways if way.function == kind)
-            calls = sorted({way._replace(part=None) for way in named})
-            if calls:
-                batches.append((calls, make(self.nvml, calls)))
+            named = sorted({call._replace(part=None) for call in calls if call.function == kind})
+            if named:
+                batches[kind] = (named, make(self.nvml, named))
         return batches
 
     def count(self) -> bool:
@@ -89,7 +95,8 @@ class Poller(object):
 
     def _list(self, index: int) -> None:
         """Get a GPU's handle and what never changes of it."""
-        for _, batch in self._batches:
+        self._answers.pop(index, None)
+        for _, batch in self._batches.values():
             batch.forget(index)
         self._split.discard(index)
         try:
@@ -108,12 +115,18 @@ class Poller(object):
         return [[index, self._ask(d, BUSY, {})] for index, d in enumerate(self.devices)]
 
     def full(self) -> List[List[Any]]:
-        """Return [GPU, UUID, name, answers] of each."""
-        if self.turn % SLOW_EVERY == 0:
-            self._slow.clear()
-            self._split = {i for i, device in enumerate(self.devices) if self._is_split(device)}
-        self.turn += 1
-        return [[i] + list(self._names[i]) + [self._gpu(i, d)] for i, d in enumerate(self.devices)]
+        """Return [GPU, UUID, name, answers] of each; slow metrics of a few GPUs at a time."""
+        for index, device in enumerate(self.devices):
+            if IS_LOST in self._answers.get(index, ()):
+                del self._answers[index]
+            if index not in self._answers or (self._turn + index) % SLOW_EVERY == 0:
+                self._look(index, device, is_slow=True)
+            self._look(index, device, is_slow=False)
+        self._turn += 1
+        return [
+            [index] + list(self._names[index]) + [self._answers[index]]
+            for index in range(len(self.devices))
+        ]
 
     def processes(self) -> Union[str, List[List[Any]]]:
         """Return [GPU, pid, bytes or null] of each compute context, or why they are unknown."""
@@ -136,40 +149,37 @@ class Poller(object):
             return False
         return mode == int(self.nvml.NVML_DEVICE_MIG_ENABLE)
 
-    def _gpu(self, index: int, device: Any) -> List[Answer]:
-        if not isinstance(device, str):
-            seen = self._seen(index, device)
-            answers: List[Answer] = []
-            for ways in self._ways:
-                answers.append(self._first(index, device, ways, seen))
-                if answers[-1] == IS_LOST:
-                    device = IS_LOST
-                    break
-        if isinstance(device, str):
-            return [device] * len(self._ways)
-        return [IN_MIG if a == NOT_SUPPORTED and index in self._split else a for a in answers]
+    def _look(self, index: int, device: Any, *, is_slow: bool) -> None:
+        """Ask for a GPU's fast or slow metrics; what one call says for all of it is kept for all."""
+        answers = self._answers.setdefault(index, [NOT_YET] * self._size)
+        if is_slow and not isinstance(device, str):
+            (self._split.add if self._is_split(device) else self._split.discard)(index)
+        seen = {} if isinstance(device, str) else self._seen(index, device, is_slow=is_slow)
+        for place, ways in self._slow if is_slow else self._fast:
+            answer = self._first(device, ways, seen)
+            if answer == IS_LOST or isinstance(device, str):
+                self._answers[index] = [answer] * self._size
+                return
+            if answer == NOT_SUPPORTED and index in self._split:
+                answer = IN_MIG
+            answers[place] = answer
 
-    def _seen(self, index: int, device: Any) -> Dict[Call, Any]:
-        """Return what all batches answer."""
+    def _seen(self, index: int, device: Any, *, is_slow: bool) -> Dict[Call, Any]:
+        """Return what batches answer."""
         seen: Dict[Call, Any] = {}
-        for calls, batch in self._batches:
-            try:
-                seen.update(batch.read(index, device))
-            except Exception as error:
-                seen.update((call, why(error)) for call in calls)
+        for kind, (calls, batch) in self._batches.items():
+            if (kind in SLOW) == is_slow:
+                try:
+                    seen.update(batch.read(index, device))
+                except Exception as error:
+                    seen.update((call, why(error)) for call in calls)
         return seen
 
-    def _first(self, index: int, device: Any, ways: List[Call], seen: Dict[Call, Any]) -> Answer:
+    def _first(self, device: Any, ways: List[Call], seen: Dict[Call, Any]) -> Answer:
         """Return the first answer that is none of the reasons, else the last reason."""
         answer: Answer = ""
         for call in ways:
-            if call.function in SLOW:
-                key = (index, call)
-                if key not in self._slow:
-                    self._slow[key] = self._ask(device, call, seen)
-                answer = self._slow[key]
-            else:
-                answer = self._ask(device, call, seen)
+            answer = self._ask(device, call, seen)
             if not isinstance(answer, str):
                 break
         return answer

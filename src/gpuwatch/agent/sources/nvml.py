@@ -15,6 +15,7 @@ from gpuwatch.agent.metric import (
     Absent,
     Metric,
     Reading,
+    Value,
     Values,
     declared,
     number,
@@ -62,13 +63,13 @@ ROWS = (
     Metric("gpm_nvlink_tx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", "NVLink traffic from the GPU, all links (GPM).", high=2**43),
     Metric("nvlinks", "gpu", GAUGE, "int", "1", "links .total", "NVLinks that the GPU has.", high=64),
     Metric("nvlinks_up", "gpu", GAUGE, "int", "1", "links .up", "NVLinks that are up: fewer than its siblings have is a fault.", high=64),
-    Metric("nvlink_replays", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Packets sent again over NVLink, all links."),
-    Metric("nvlink_recoveries", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL | field NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS all", "Times that an NVLink was trained anew."),
-    Metric("nvlink_crc_errors", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "Broken flow control units on NVLink, all links."),
-    Metric("pcie_replays", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_PCIE_REPLAY_COUNTER | nvmlDeviceGetPcieReplayCounter", "Packets sent again over PCIe."),
-    Metric("ecc_uncorrected", "gpu", COUNTER, "int", "1", "field NVML_FI_DEV_ECC_DBE_VOL_TOTAL | nvmlDeviceGetTotalEccErrors NVML_MEMORY_ERROR_TYPE_UNCORRECTED NVML_VOLATILE_ECC", "Memory errors that ECC could not correct, since the driver was loaded."),
-    Metric("retirement_pending", "gpu", GAUGE, "int", "1", "field NVML_FI_DEV_REMAPPED_PENDING | field NVML_FI_DEV_RETIRED_PENDING", "1 when bad memory waits for a reset of the GPU to be taken out of use.", high=1),
-    Metric("remap_failed", "gpu", GAUGE, "int", "1", "field NVML_FI_DEV_REMAPPED_FAILURE", "1 when bad memory could not be replaced: the board has to go.", high=1),
+    Metric("nvlink_replays", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Packets sent again over NVLink, all links."),
+    Metric("nvlink_recoveries", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL | errors NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS all", "Times that an NVLink was trained anew."),
+    Metric("nvlink_crc_errors", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "Broken flow control units on NVLink, all links."),
+    Metric("pcie_replays", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_PCIE_REPLAY_COUNTER | nvmlDeviceGetPcieReplayCounter", "Packets sent again over PCIe."),
+    Metric("ecc_uncorrected", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_ECC_DBE_VOL_TOTAL | nvmlDeviceGetTotalEccErrors NVML_MEMORY_ERROR_TYPE_UNCORRECTED NVML_VOLATILE_ECC", "Memory errors that ECC could not correct, since the driver was loaded."),
+    Metric("retirement_pending", "gpu", GAUGE, "int", "1", "errors NVML_FI_DEV_REMAPPED_PENDING | errors NVML_FI_DEV_RETIRED_PENDING", "1 when bad memory waits for a reset of the GPU to be taken out of use.", high=1),
+    Metric("remap_failed", "gpu", GAUGE, "int", "1", "errors NVML_FI_DEV_REMAPPED_FAILURE", "1 when bad memory could not be replaced: the board has to go.", high=1),
     Metric("encoder_util_pct", "gpu", GAUGE, "int", "%", "nvmlDeviceGetEncoderUtilization .0", "Utilisation of the video encoder, every few readings.", high=100),
     Metric("decoder_util_pct", "gpu", GAUGE, "int", "%", "nvmlDeviceGetDecoderUtilization .0", "Utilisation of the video decoder, every few readings.", high=100),
     Metric("mig_mode", "gpu", GAUGE, "int", "1", "nvmlDeviceGetMigMode .0", "1 when the GPU is split into MIG instances.", high=1),
@@ -98,6 +99,7 @@ SLOW_S = 1.0
 GONE = "no longer listed by the driver"
 
 Row = Tuple[str, Tuple[Any, ...], Values]
+Labels = Tuple[int, Optional[str], Optional[str]]
 
 
 class Gpu(object):
@@ -105,20 +107,40 @@ class Gpu(object):
 
     Attributes:
         labels: index, UUID and product name; the last two None where never told.
-        answers: raw ones, or reasons, in the order of VALUES.
+        values: in the order of VALUES.
+        reasons: name to reason of those that are missing.
     """
 
-    def __init__(
-        self, labels: Tuple[int, Optional[str], Optional[str]], answers: List[Any]
-    ) -> None:
+    def __init__(self, labels: Labels) -> None:
         self.labels = labels
-        self.answers = answers
+        self.values: List[Value] = [None] * len(VALUES)
+        self.reasons: Dict[str, str] = {}
+        self._answers: List[Any] = [None] * len(VALUES)
+
+    def tell(self, answers: List[Any]) -> None:
+        """Take raw answers, or reasons; most are as before, and not looked at again.
+
+        Raises:
+            ValueError: these are not as many as metrics.
+        """
+        if len(answers) != len(VALUES):
+            raise ValueError("not as many answers as metrics")
+        for place, answer in enumerate(answers):
+            if answer != self._answers[place]:
+                self.values[place], reason = value_of(VALUES[place], answer)
+                self.reasons.pop(NAMES[place], None)
+                if reason:
+                    self.reasons[NAMES[place]] = reason
+        self._answers = answers
+
+    def told(self, name: str) -> Value:
+        """Return one of its values."""
+        return self.values[PLACE[name]]
 
     def reason(self) -> str:
         """Return the one reason why nothing is told of it, "" where something is."""
-        first = self.answers[0]
-        alike = isinstance(first, str) and self.answers.count(first) == len(self.answers)
-        return first if alike else ""
+        reasons = set(self.reasons.values()) if len(self.reasons) == len(VALUES) else set()
+        return reasons.pop() if len(reasons) == 1 else ""
 
 
 class Reader(object):
@@ -132,8 +154,8 @@ class Reader(object):
         self.host = host
         self.probe = Probe(host, [row.locator for row in VALUES], self.take)
         self._gpus: List[Gpu] = []
-        self._labels: Dict[int, Tuple[int, Optional[str], Optional[str]]] = {}
-        self._seen: Dict[str, Tuple[int, Optional[str], Optional[str]]] = {}
+        self._kept: Dict[int, Gpu] = {}
+        self._seen: Dict[str, Labels] = {}
         self._xids: Dict[Any, Tuple[int, int]] = {}
         self._xid_reason = ""
         self._loud = doubts.Loud()
@@ -186,6 +208,8 @@ class Reader(object):
             self._took_s = float(message[2])
             self._gpus = [self._gpu(*row) for row in body]
             self._doubts = {gpu.labels[0]: self._doubt(gpu) for gpu in self._gpus}
+            self._util_at = now
+            self.host.board.gpu_util = {g.labels[0]: self._util_of(g) for g in self._gpus}
         elif word == "count":
             self._count = int(body)
             self._most = max(self._most, self._count)
@@ -201,20 +225,19 @@ class Reader(object):
 
     def _gpu(self, index: int, uuid: Any, model: Any, answers: List[Any]) -> Gpu:
         """Keep in mind which GPU it is: a lost one cannot tell."""
-        if len(answers) != len(VALUES):
-            raise ValueError("not as many answers as metrics")
-        known = self._labels.get(index, (index, None, None))
-        labels = self._labels[index] = (index, uuid or known[1], model or known[2])
-        if labels[1]:
-            self._seen[labels[1]] = labels
-        return Gpu(labels, answers)
+        gpu = self._kept.setdefault(index, Gpu((index, None, None)))
+        gpu.labels = (index, uuid or gpu.labels[1], model or gpu.labels[2])
+        if gpu.labels[1]:
+            self._seen[gpu.labels[1]] = gpu.labels
+        gpu.tell(answers)
+        return gpu
 
     def _hear_xids(self, body: Any) -> None:
         if isinstance(body, str):
             self._xid_reason = body
             return
         for index, xid in body:
-            key = self._labels.get(index, (index, None, None))[1] or index
+            key = (index in self._kept and self._kept[index].labels[1]) or index
             self._xids[key] = (int(xid), self._xids.get(key, (0, 0))[1] + 1)
 
     def _util(self, gpu: int, answer: Any) -> Optional[float]:
@@ -223,9 +246,12 @@ class Reader(object):
             return doubts.load_pct(self._load) if self._load else None
         return None if self._doubts.get(gpu) else number(answer, PERCENT)
 
+    def _util_of(self, gpu: Gpu) -> Optional[float]:
+        reason = gpu.reasons.get("util_pct")
+        return self._util(gpu.labels[0], gpu.told("util_pct") if reason is None else reason)
+
     def _doubt(self, gpu: Gpu) -> str:
-        told = [value_of(VALUES[PLACE[n]], gpu.answers[PLACE[n]])[0]
-                for n in ("util_pct", "power_w", "power_limit_w")]  # fmt: skip
+        told = (gpu.told(name) for name in ("util_pct", "power_w", "power_limit_w"))
         return self._loud.doubt(gpu.labels[0], *told)
 
     def _forget_util(self, now: float) -> None:
@@ -255,13 +281,9 @@ class Reader(object):
 
     def _values(self, gpu: Gpu) -> Tuple[Values, Dict[str, str]]:
         """Return a GPU's values, and subject to reason of what is missing."""
-        values: List[Any] = []
-        reasons: Dict[str, str] = {}
-        for place, row in enumerate(VALUES):
-            value, reason = value_of(row, gpu.answers[place])
-            values.append(value)
-            if reason:
-                reasons[row.name] = reason
+        if not (gpu.reasons or self._doubts.get(gpu.labels[0])):
+            return tuple(gpu.values), {}
+        values, reasons = list(gpu.values), dict(gpu.reasons)
         self._correct(gpu, values, reasons)
         for kind, names in TOGETHER.items():
             told = {reasons.get(name) for name in names}
