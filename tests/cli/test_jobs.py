@@ -12,6 +12,7 @@ from gpuwatch.cli.watch import folder_of
 from gpuwatch.errors import InputError
 from gpuwatch.job.types import Job
 from gpuwatch.transport.node import Ssh
+from gpuwatch.transport.payload import agent_config
 
 TEXT = """
 job: ../../etc/My Job
@@ -43,6 +44,20 @@ def test_what_a_node_says_stands_above_what_the_job_says(job: Job, tmp_path: Pat
         ("eth*",),
     )
     assert one.transport == "asyncssh"
+
+
+def test_only_the_named_node_is_told_of_the_log_and_no_expression(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "nodes: gpu[1-2]\n"
+        r"progress: {node: gpu2, log: /runs/x.log, step: 'step[ =](\d+)', tokens: 'tok/s (\d+)'}"
+    )
+    one, two = nodes_of(job_of(Namespace(job=str(tmp_path / "job.yaml"), slurm=None)))
+    assert (one.log, one.log_texts) == (None, {})
+    config = agent_config(two, 1.0)
+    assert (config["log"], config["log_texts"]) == (
+        "/runs/x.log",
+        [("step", "step"), ("tokens", "tok/s ")],
+    )
 
 
 def test_without_arguments_it_is_this_machine_without_ssh() -> None:

@@ -40,7 +40,7 @@ class Expression:
         given_up: whether it took too long, too often.
 
     Raises:
-        ValueError: it is no regular expression; says why.
+        ValueError: it is no regular expression, or has no group; says why.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -50,12 +50,9 @@ class Expression:
             self._compiled = regex.compile(pattern)
         except (regex.error, RecursionError, OverflowError) as error:
             raise ValueError(str(error)) from None
+        if self._compiled.groups != 1:
+            raise ValueError(f"has {self._compiled.groups} groups; 1 is wanted")
         self._too_long = 0
-
-    @property
-    def groups(self) -> int:
-        """How many groups it has."""
-        return int(self._compiled.groups)
 
     @property
     def given_up(self) -> bool:

@@ -75,7 +75,7 @@ class Steps:
         expressions: each with one group.
 
     Raises:
-        ValueError: one is no regular expression with a group.
+        ValueError: one is none, or has no group.
     """
 
     def __init__(self, expressions: Expressions) -> None:
@@ -83,8 +83,6 @@ class Steps:
         self._expressions = {"step": Expression(expressions.step)}
         if expressions.tokens is not None:
             self._expressions["tokens"] = Expression(expressions.tokens)
-        if any(expression.groups < 1 for expression in self._expressions.values()):
-            raise ValueError("an expression without a group")
         self._lines: dict[str, str] = {}
         self._boot_id = ""
         self._step: int | None = None

@@ -47,10 +47,9 @@ class Reader(object):
             return Reading([], {})
         now = time.monotonic()
         self._probe.care(now)
-        if self._probe.stuck:
-            reason = "an earlier look (pid %d) hangs" % self._probe.stuck
-        elif self._probe.said is None:
-            reason = "not looked at yet"
+        if self._probe.said is None:
+            stuck = self._probe.stuck
+            reason = "a look at it (pid %d) hangs" % stuck if stuck else "not looked at yet"
         elif now - self._probe.said_at > self._patience_s:
             reason = "its file system does not answer"
         else:

@@ -9,7 +9,6 @@ from gpuwatch.tui.paint.numbers import (
     number,
     percent,
     scaled,
-    seconds,
 )  # fmt: skip
 from gpuwatch.tui.paint.pane import trouble
 from gpuwatch.tui.paint.spans import Line, Span, clip, ends, safe, whole, width, wrap
@@ -50,9 +49,11 @@ def _progress(progress: Progress | None) -> list[Line]:
     said = f" · step {progress.step}"
     if progress.reason is not None:
         return [((said, "dim"), (f" {safe(progress.reason)}", "old"))]
-    if progress.still_s is not None and progress.period_s is not None and not progress.moving:
+    if progress.period_s is None or progress.still_s is None:
+        return [((said, "dim"),)]
+    if not progress.moving:
         return [((said, "dim"), (f", none for {duration(progress.still_s * 1e6)}", "warn"))]
-    parts: list[Line] = [((said, "dim"), (f", {seconds(progress.period_s)}", "dim"))]
+    parts: list[Line] = [((f"{said}, {number(progress.period_s)} s", "dim"),)]
     if progress.tokens_s is not None:
         parts.append(((f" · {scaled(progress.tokens_s, 'tok/s')}", "dim"),))
     return parts

@@ -6,7 +6,6 @@ from gpuwatch.agent.metric import COUNTER, Metric
 
 __all__ = [
     "MISSING", "clock", "duration", "flow", "gib", "milliseconds", "number", "percent", "quantity", "scaled",
-    "seconds",
 ]  # fmt: skip
 
 MISSING = "n/a"
@@ -62,11 +61,6 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return MISSING
     return f"{number(value / 1000)} s" if value >= 1000 else f"{number(value)} ms"
-
-
-def seconds(value: float | None) -> str:
-    """Return a time that was measured in seconds: 0.52 s, 4.1 s."""
-    return MISSING if value is None else f"{number(value)} s"
 
 
 def gib(value: float | None) -> str:
