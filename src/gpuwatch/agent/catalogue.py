@@ -10,8 +10,8 @@ from typing import Dict, List, Tuple
 from gpuwatch.agent.metric import LABEL, Metric
 
 SOURCES = (
-    "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "disk", "kworkers",
-    "threads", "sockets", "progress", "softnet", "cgroup",
+    "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "rdma", "ethtool", "disk",
+    "kworkers", "threads", "sockets", "progress", "softnet", "cgroup",
 )  # fmt: skip
 
 ABSENCE = (

@@ -16,6 +16,8 @@ CHUNK = 16384
 SHORT = 2048
 """A reading shorter than this is the last one: the kernel's seq_file fills a page (4 KiB or more)
 with whole records as long as there are any, and no record that we read is half a page long."""
+IFNAMSIZ = 16
+SIOCETHTOOL = 0x8946
 STALE = (errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EBADF)
 
 
@@ -69,6 +71,8 @@ class Board(object):
         job: the job's processes; none until they were looked for.
         lateness_us: how late the present tick or sample began.
         dropped: frames dropped since the start, as the link was too slow.
+        ports: interfaces that are the node's physical ports.
+        nccl: of the environments of ranks, as far as they can be read, what may leave a node.
         thread_rate_hz: thread samples a second that the governor allows.
     """
 
@@ -79,6 +83,8 @@ class Board(object):
         self.job: Tuple[Member, ...] = ()
         self.lateness_us = 0
         self.dropped = 0
+        self.ports: Tuple[str, ...] = ()
+        self.nccl: Tuple[Dict[str, str], ...] = ()
         self.thread_rate_hz = 5.0
 
 
@@ -141,6 +147,32 @@ class Host(object):
             OSError: as the kernel says.
         """
         return os.readlink(self._below + path)
+
+    def ethtool(self, interface: str, request: Any) -> None:
+        """Let the kernel fill a request of linux/ethtool.h about an interface in place.
+
+        Asks for nothing that needs a right. The kernel writes as much as its answer is long,
+        whatever the request says of its own length: so there must be room for it.
+
+        Args:
+            interface: of the agent's network namespace.
+            request: an array of the standard library that begins with the command.
+
+        Raises:
+            OSError: as the kernel says; EOPNOTSUPP below a root of its own.
+        """
+        if self._below:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), interface)
+        import fcntl
+        import socket
+        import struct
+
+        name = os.fsencode(interface)
+        if not 0 < len(name) < IFNAMSIZ:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV), interface)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+            ifreq = struct.pack("16sP16x", name, request.buffer_info()[0])
+            fcntl.ioctl(asker, SIOCETHTOOL, ifreq)
 
     def exists(self, path: str) -> bool:
         """Tell whether there is something at this path, be it a link that leads nowhere."""

@@ -155,6 +155,8 @@ class Census(object):
             tree = self._tree(main, pids)
             self._tracked.update([main.pid], (process.pid for process in tree))
             ranks.append(self._rank(main, tree))
+        environs = [self._environ(main) for main in mains[:MAX_RANKS]]
+        self._host.board.nccl = tuple(environ for environ in environs if environ)
         return ranks
 
     def _scan(self) -> List[Process]:

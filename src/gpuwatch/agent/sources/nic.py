@@ -4,6 +4,7 @@ import os
 from fnmatch import fnmatchcase
 from typing import Any, Dict, List, Optional, Tuple
 
+from gpuwatch.agent import nccl
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.metric import (
     COUNTER,
@@ -43,6 +44,7 @@ ROWS = (
     Metric("carrier", "nic", GAUGE, "int", "1", "carrier", "1 while the link is up.", high=1),
     Metric("speed_mbps", "nic", GAUGE, "int", "Mb/s", "speed", "Negotiated speed; missing where unknown.", low=1, high=10000000),
     Metric("mtu_bytes", "nic", GAUGE, "int", "B", "mtu", "Largest packet.", high=10000000),
+    Metric("nccl", "nic", GAUGE, "int", "1", "NCCL_SOCKET_IFNAME", "1 where a rank names this port for NCCL's sockets, 0 where all name others; null where NCCL chooses, or no environment can be read.", high=1),
 )  # fmt: skip
 
 
@@ -68,6 +70,7 @@ class Reader(object):
         reasons: Dict[str, Dict[str, List[str]]] = {}
         for name, files in self._files.items():
             found = files.read()
+            found["NCCL_SOCKET_IFNAME"] = files.nccl
             rows.append(("nic", (name,), fill(self._rows, found)))
             for row in self._rows:
                 if row.locator in files.reasons:
@@ -81,11 +84,14 @@ class Reader(object):
     def _seek(self) -> None:
         found = {port.name: port for port in ports(self._host, self._host.options.interfaces)}
         kept = {n: f for n, f in self._files.items() if n in found and f.port == found[n]}
-        locators = [row.locator for row in self._rows]
+        self._host.board.ports = tuple(found)
+        locators = [row.locator for row in self._rows if row.name != "nccl"]
         self._files = {
             name: kept.get(name) or Files(self._host, port, locators)
             for name, port in found.items()
         }
+        for name, files in self._files.items():
+            files.nccl = nccl.uses_interface(self._host.board.nccl, name)
 
     def _why_none(self) -> str:
         wanted = self._host.options.interfaces
@@ -97,11 +103,13 @@ class Files(object):
 
     Attributes:
         port: whose they are.
+        nccl: whether the job's ranks name it.
         reasons: locator to the reason why it could not be read.
     """
 
     def __init__(self, host: Host, port: Port, locators: List[str]) -> None:
         self.port = port
+        self.nccl: Optional[int] = None
         self.reasons: Dict[str, str] = {}
         base = NET + port.name + "/"
         self._fast = {key: host.keep(base + key, 4096) for key in locators if key not in SLOW}
