@@ -25,6 +25,7 @@ nodes:
 ssh: {{user: {user}, identity: {folder}/identity, known_hosts: {folder}/known_hosts}}
 match: lab.trainer
 network: {{line_rate: {{eth0: 1Gbit}}}}
+progress: {{node: {first}, log: {log}, step: 'step (\\d+)'}}
 env: {{LD_LIBRARY_PATH: {home}/lib, GPUWATCH_SIM_STATE: {state}}}
 """
 
@@ -131,7 +132,14 @@ def job_file(nodes: Sequence[Node], folder: Path, name: str, user: str = "root")
     """Write the job file that a viewer in the lab's namespace uses."""
     listing = "\n".join(f"  - {{name: {n.name}, host: {n.address}}}" for n in nodes)
     text = JOB_FILE.format(
-        name=name, nodes=listing, folder=folder, home=HOME, state=launch.STATE, user=user
+        name=name,
+        nodes=listing,
+        folder=folder,
+        home=HOME,
+        state=launch.STATE,
+        user=user,
+        first=nodes[0].name,
+        log=f"{HOME}/{JOB_LOG}",
     )
     path = folder / "job.yaml"
     path.write_text(text)
