@@ -22,7 +22,7 @@ from gpuwatch.agent.metric import LABEL, Absent, Reading
 ROOT = Path(__file__).parents[2]
 HOSTS = ROOT / "tests/fixtures/hosts"
 SHARED = ROOT.parent / "shared/fixtures"
-SOURCES = ("clock", "cpu", "memory", "pressure", "tcp", "own", "nic", "disk", "kworkers")
+SOURCES = ("clock", "cpu", "memory", "pressure", "tcp", "own", "nic", "disk", "mounts", "kworkers")
 _ENTRY = re.compile(r">>> (\S+)(?: (=|->|!) ?(.*))?")
 
 
@@ -37,6 +37,10 @@ class FaultyHost(Host):
         if path in self.faults:
             raise OSError(self.faults[path], os.strerror(self.faults[path]), path)
         return super().open(path)
+
+    def statvfs(self, where: int | str) -> os.statvfs_result:
+        """Answer alike for all file systems: blocks of 4 KiB, 1000 in all, 500 for plain users."""
+        return os.statvfs_result((4096, 4096, 1000, 600, 500, 200, 150, 140, 0, 255))
 
 
 def unpack(name: str, root: Path, options: Options | None = None) -> FaultyHost:

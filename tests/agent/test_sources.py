@@ -20,7 +20,7 @@ from gpuwatch.agent.metric import COUNTER, LABEL, Absent, Metric, Reading, fill,
 FILES = {
     "clock": ("/proc/uptime",),
     "cpu": ("/proc/stat", "/proc/self/status"),
-    "memory": ("/proc/meminfo",),
+    "memory": ("/proc/meminfo", "/proc/vmstat"),
     "pressure": ("/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory"),
     "tcp": ("/proc/net/snmp", "/proc/net/netstat"),
     "own": ("/proc/self/stat",),
@@ -33,6 +33,7 @@ FILES = {
         "/sys/class/net/eno1/uevent",
     ),
     "disk": ("/proc/diskstats",),
+    "mounts": ("/proc/self/mountinfo", "/proc/self/mountstats"),
     "kworkers": (
         "/proc/2/task/2/children",
         "/proc/2/stat",
@@ -146,12 +147,12 @@ def test_a_counter_more_is_one_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (tmp_path / "sys/class/net/ens3/statistics/multicast").write_text("321\n")
     added = (
         (cpu, Metric("softirqs", "node", COUNTER, "int", "1", "softirq 0", "All.")),
-        (memory, Metric("cached_bytes", "node", COUNTER, "int", "B", "Cached", ".", scale=1024)),
+        (memory, Metric("cached", "node", COUNTER, "int", "B", "meminfo Cached", ".", scale=1024)),
         (pressure, Metric("cpu_full_us", "node", COUNTER, "int", "us", "cpu full", "Full.")),
         (tcp, Metric("opens", "node", COUNTER, "int", "1", "snmp Tcp ActiveOpens", "Opens.")),
         (tcp, Metric("udp_in", "node", COUNTER, "int", "1", "snmp Udp InDatagrams", "UDP.")),
         (nic, Metric("multicast", "nic", COUNTER, "int", "1", "statistics/multicast", "Many.")),
-        (disk, Metric("flushes", "disk", COUNTER, "int", "1", "field 16", "Flushes.")),
+        (disk, Metric("flushed", "disk", COUNTER, "int", "1", "field 16", "Flushes.")),
     )
     for module, row in added:
         monkeypatch.setattr(module, "ROWS", (*module.ROWS, row))

@@ -10,7 +10,7 @@ from typing import Dict, List, Tuple
 from gpuwatch.agent.metric import LABEL, Metric
 
 SOURCES = (
-    "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "rdma", "ethtool", "disk",
+    "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "rdma", "ethtool", "disk", "mounts",
     "kworkers", "threads", "sockets", "progress", "softnet", "cgroup",
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ time. The number kept is bounded; beyond it a file is opened for each reading.
 
 import errno
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 LIMIT = 1 << 20
 """Bytes of a file that are read at most, unless told otherwise."""
@@ -128,6 +128,29 @@ class Host(object):
         finally:
             os.close(descriptor)
 
+    def read_to_end(self, path: str, limit: int = LIMIT) -> bytes:
+        """Return at most `limit` bytes of a file that `read` is not for.
+
+        One with long records, such as mountstats: the kernel gives whole ones, so what comes before a
+        long one may come alone. Or one in which no place can be sought, as fusectl's.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        descriptor = self.open(path)
+        parts: List[bytes] = []
+        size = 0
+        try:
+            while size < limit:
+                data = os.read(descriptor, min(limit - size, CHUNK))
+                if not data:
+                    break
+                parts.append(data)
+                size += len(data)
+        finally:
+            os.close(descriptor)
+        return b"".join(parts)
+
     def keep(self, path: str, limit: int = LIMIT) -> "Kept":
         """Return a file that stays open between readings; nothing is opened before the first."""
         return Kept(self, path, limit)
@@ -177,6 +200,25 @@ class Host(object):
     def exists(self, path: str) -> bool:
         """Tell whether there is something at this path, be it a link that leads nowhere."""
         return os.path.lexists(self._below + path)
+
+    def statvfs(self, where: Union[int, str]) -> os.statvfs_result:
+        """Return how full a file system is: at a path, or one that is held; none that may hang.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        if isinstance(where, int):
+            return os.fstatvfs(where)
+        return os.statvfs(os.fsencode(self._below) + where.encode("utf-8", "surrogateescape"))
+
+    def hold(self, path: str) -> int:
+        """Return a descriptor of a folder that needs no walk to be asked later, nor may be read.
+
+        Raises:
+            OSError: as the kernel says.
+        """
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._below + path, flags)
 
 
 class Kept(object):

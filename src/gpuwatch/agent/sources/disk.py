@@ -39,6 +39,8 @@ ROWS = (
     Metric("in_flight", "disk", GAUGE, "int", "1", "field 9", "Requests in flight now."),
     Metric("busy_ms", "disk", COUNTER, "int", "ms", "field 10", "Time with a request in flight."),
     Metric("queue_ms", "disk", COUNTER, "int", "ms", "field 11", "Time in flight, summed over requests."),
+    Metric("flushes", "disk", COUNTER, "int", "1", "field 16", "Flushes of the device's write cache completed: what fsync waits for in the end (since Linux 5.5)."),
+    Metric("flush_ms", "disk", COUNTER, "int", "ms", "field 17", "Time that flushes took, summed over flushes."),
 )  # fmt: skip
 
 
@@ -73,7 +75,15 @@ class Reader(object):
         for name in _shown(counts)[:MAX_DISKS]:
             label = name.decode("utf-8", "replace")
             rows.append(("disk", (label, self._layers[name]), self._values(counts[name])))
-        return Reading(rows, {})
+        return Reading(rows, self._missing(counts))
+
+    def _missing(self, counts: Dict[bytes, List[bytes]]) -> Dict[str, str]:
+        longest = max((len(fields) for fields in counts.values()), default=0)
+        return {
+            "disk." + row.name: "this kernel does not count it"
+            for row in self._rows
+            if longest and int(row.locator.split()[1]) > longest
+        }
 
     def _values(self, counts: List[bytes]) -> Values:
         found = {row.locator: field(counts, int(row.locator.split()[1]) - 1) for row in self._rows}
