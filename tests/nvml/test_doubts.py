@@ -1,6 +1,7 @@
 """What the GPU source makes of odd GPUs and odd nodes, on fake hosts."""
 
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gpuwatch.agent.host import Host
 from gpuwatch.agent.metric import Reading
 from gpuwatch.agent.nvml.buffers import Buffers, Summary
 from gpuwatch.agent.nvml.doubts import LOUD_FOR
+from gpuwatch.agent.nvml.kernel_log import KernelLog
 from gpuwatch.agent.nvml.locator import IS_LOST, NOT_SUPPORTED
 from gpuwatch.agent.sources.nvml import NAMES, ROWS, VALUES, Reader
 
@@ -145,6 +147,41 @@ def test_no_word_of_errors_is_told(host: Host) -> None:
     reader.take(["xids", NOT_SUPPORTED], 1)
     [row], missing = read(reader, answers())
     assert (row["xid"], row["xids"], missing) == (None, None, {"nvml.xid": NOT_SUPPORTED})
+
+
+def test_the_kernel_log_tells_errors_that_nvml_cannot(tmp_path: Path, host: Host) -> None:
+    """Xid 79: the GPU is off the bus. What was logged before the agent began does not count."""
+    uuid = "GPU-aabbccdd-0000-1111-2222-333344445555"
+    card = tmp_path / "proc/driver/nvidia/gpus/0000:3b:00.0/information"
+    card.parent.mkdir(parents=True)
+    card.write_text(f"Model: \t\t NVIDIA H100\nGPU UUID: \t {uuid}\nBus Type: \t PCIe\n")
+    log = tmp_path / "dev/kmsg"
+    log.parent.mkdir()
+    line = "4,{},77,-;NVRM: Xid (PCI:0000:{}:00): {}, pid=1234, name=python, secret\n"
+    log.write_text(line.format(1, "3B", 31))
+    reader = Reader(host)
+    with log.open("a") as file:
+        file.write(line.format(2, "3B", 79) + "6,3,78,-;eth0: link up\n" + line.format(4, "af", 13))
+    reader.take(["count", 1, "570"], 1)
+    reader.take(["full", [[0, uuid, "NVIDIA H100", answers(IS_LOST)]], 0.0], 1)
+    reader.take(["xids", [[0, 79]]], 1)  # of the same error
+    for found in reader._log.take():
+        reader._count_xid(found[0], "log", found[1])
+    [row], missing = gpu_rows(reader._reading())
+    assert (row["gpu_lost"], row["xid"], row["xids"]) == (1, 79, 1)
+    assert missing == {"nvml.gpu0": IS_LOST}
+    reader.close()
+
+
+@given(st.binary())
+def test_any_kernel_log_is_read(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        (Path(root) / "dev").mkdir()
+        (Path(root) / "dev/kmsg").touch()
+        log = KernelLog(Host(root))
+        (Path(root) / "dev/kmsg").write_bytes(data + b"NVRM: Xid (PCI:0000:3b:00): 79,")
+        assert log.take() == []  # no such GPU here
+        log.close()
 
 
 def processes(reader: Reader, listed: list[Any]) -> tuple[list[Any], dict[str, str]]:

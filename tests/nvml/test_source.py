@@ -19,6 +19,8 @@ def test_all_metrics_of_a_computing_gpu(sim: Sim, loop: Loop) -> None:
     reading = loop.until(lambda r: live(r) and r["gpu"][0]["util_pct"] == 99 and r["pids"])
     [gpu] = reading["gpu"]
     throttled, energy = gpu.pop("throttle_power_cap_ns"), gpu.pop("energy_mj")
+    assert gpu.pop("pcie_rx_bytes") == pytest.approx(60 * 250 * 2**20, rel=0.2)
+    assert gpu.pop("pcie_tx_bytes") == pytest.approx(60 * 40 * 2**20, rel=0.2)
     assert throttled >= 60e9
     assert energy >= 1e9 + 59 * 630_000
     assert gpu == {
@@ -55,6 +57,8 @@ def test_all_metrics_of_a_computing_gpu(sim: Sim, loop: Loop) -> None:
         "gpm_pcie_tx_bytes_s": 41_900_000,
         "gpm_nvlink_rx_bytes_s": 0,
         "gpm_nvlink_tx_bytes_s": 0,
+        "nvlink_rx_bytes": 0,
+        "nvlink_tx_bytes": 0,
         "nvlinks": 18,
         "nvlinks_up": 18,
         "nvlink_replays": 0,

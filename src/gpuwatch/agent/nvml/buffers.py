@@ -90,7 +90,7 @@ class Buffers(object):
             raw.call(self._nvml, FUNCTION, *ask, ctypes.byref(count), room)
         except self._nvml.NVMLError_NotFound:
             return []
-        told = bytes(memoryview(room).cast("B")[: count.value * raw.SAMPLE.size])
+        told = raw.bytes_of(room, min(count.value, len(room)) * raw.SAMPLE.size)
         found = [(at, raw.value_in(v, of_type.value)) for at, v in raw.SAMPLE.iter_unpack(told)]
         return [(at, value) for at, value in found if not isinstance(value, str)]
 

@@ -37,6 +37,6 @@ def _first_version(nvml: Any, device: Any) -> List[Tuple[int, Any]]:
     count = ctypes.c_uint(MOST)
     listed = ctypes.create_string_buffer(MOST * raw.PROCESS.size)
     raw.call(nvml, "nvmlDeviceGetComputeRunningProcesses", device, ctypes.byref(count), listed)
-    told = listed.raw[: count.value * raw.PROCESS.size]
+    told = listed.raw[: min(count.value, MOST) * raw.PROCESS.size]
     found = list(raw.PROCESS.iter_unpack(told))
     return [(pid, None if used == UNKNOWN else used) for pid, used in found]

@@ -21,6 +21,7 @@ class Fields(object):
         self._calls = list(calls)
         self._values = (nvml.c_nvmlFieldValue_t * len(self._calls))()
         self._count = ctypes.c_int(len(self._calls))
+        self._size = len(self._calls) * raw.FIELD.size
         for place, call in enumerate(self._calls):
             number, scope = (call.arguments + (0,))[:2]
             self._values[place].fieldId, self._values[place].scopeId = number, scope
@@ -29,7 +30,7 @@ class Fields(object):
         """Return the answer to each call; raises what the call as a whole raises."""
         raw.call(self._nvml, "nvmlDeviceGetFieldValues", device, self._count, self._values)
         answers: Dict[Call, Answer] = {}
-        told = raw.FIELD.iter_unpack(bytes(self._values))
+        told = raw.FIELD.iter_unpack(raw.bytes_of(self._values, self._size))
         for call, (_, _, _, _, of_type, code, value) in zip(self._calls, told):  # noqa: B905 - 3.6
             answers[call] = (
                 why(self._nvml.NVMLError(code)) if code else raw.value_in(value, of_type)

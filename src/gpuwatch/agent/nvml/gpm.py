@@ -40,9 +40,8 @@ class Gpm(object):
         self._request.numMetrics = len(self._calls)
         for place, call in enumerate(self._calls):
             self._request.metrics[place].metricId = call.arguments[0]
-        start = type(self._request).metrics.offset
-        size = len(self._calls) * raw.METRIC.size
-        self._metrics = memoryview(self._request).cast("B")[start : start + size]
+        self._start = type(self._request).metrics.offset
+        self._size = len(self._calls) * raw.METRIC.size
 
     def read(self, index: int, device: Any) -> Dict[Call, Answer]:
         """Return the answer to each call; raises what NVML raises, but for lacking rights."""
@@ -76,7 +75,7 @@ class Gpm(object):
         self._pairs[index] = [spare, last]
         self._request.sample1, self._request.sample2 = last, spare
         nvml.nvmlGpmMetricsGet(self._request)
-        told = raw.METRIC.iter_unpack(bytes(self._metrics))
+        told = raw.METRIC.iter_unpack(raw.bytes_of(self._request, self._size, self._start))
         return {call: self._answer(*next(told)[:3]) for call in self._calls}
 
     def _answer(self, number: int, code: int, value: float) -> Answer:

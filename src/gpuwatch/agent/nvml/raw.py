@@ -33,6 +33,13 @@ def call(nvml: Any, function: str, *arguments: Any) -> None:
         raise nvml.NVMLError(code)
 
 
+def bytes_of(buffer: Any, size: int, start: int = 0) -> bytes:
+    """Return what stands in a buffer of ctypes."""
+    import ctypes
+
+    return ctypes.string_at(ctypes.addressof(buffer) + start, size)
+
+
 def value_in(data: bytes, of_type: int) -> Any:
     """Return the number in an nvmlValue_t, a reason for a type that is not known."""
     if not 0 <= of_type < len(VALUES):

@@ -22,6 +22,7 @@ from gpuwatch.agent.metric import (
 )
 from gpuwatch.agent.nvml import doubts
 from gpuwatch.agent.nvml.holders import held
+from gpuwatch.agent.nvml.kernel_log import KernelLog
 from gpuwatch.agent.nvml.locator import GROUPS, IS_LOST, NOT_SUPPORTED
 from gpuwatch.agent.nvml.parent import Probe, step
 
@@ -61,6 +62,10 @@ ROWS = (
     Metric("gpm_pcie_tx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_PCIE_TX_PER_SEC", "PCIe traffic from the GPU (GPM).", high=2**40),
     Metric("gpm_nvlink_rx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", "NVLink traffic to the GPU, all links (GPM).", high=2**43),
     Metric("gpm_nvlink_tx_bytes_s", "gpu", GAUGE, "int", "B/s", "gpm NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", "NVLink traffic from the GPU, all links (GPM).", high=2**43),
+    Metric("pcie_rx_bytes", "gpu", COUNTER, "int", "B", "field NVML_FI_DEV_PCIE_COUNT_RX_BYTES", "PCIe bytes to the GPU; wraps."),
+    Metric("pcie_tx_bytes", "gpu", COUNTER, "int", "B", "field NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "PCIe bytes from the GPU; wraps."),
+    Metric("nvlink_rx_bytes", "gpu", COUNTER, "int", "B", "field NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX all", "NVLink payload to the GPU, all links: before Hopper too.", scale=1024),
+    Metric("nvlink_tx_bytes", "gpu", COUNTER, "int", "B", "field NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX all", "NVLink payload from the GPU, all links: before Hopper too.", scale=1024),
     Metric("nvlinks", "gpu", GAUGE, "int", "1", "links .total", "NVLinks that the GPU has.", high=64),
     Metric("nvlinks_up", "gpu", GAUGE, "int", "1", "links .up", "NVLinks that are up: fewer than its siblings have is a fault.", high=64),
     Metric("nvlink_replays", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Packets sent again over NVLink, all links."),
@@ -75,8 +80,8 @@ ROWS = (
     Metric("mig_mode", "gpu", GAUGE, "int", "1", "nvmlDeviceGetMigMode .0", "1 when the GPU is split into MIG instances.", high=1),
     Metric("compute_mode", "gpu", GAUGE, "int", "1", "nvmlDeviceGetComputeMode", "Who may use it: 0 all, 2 nobody, 3 one process.", high=3),
     Metric("gpu_lost", "gpu", GAUGE, "int", "1", "", "1 when the driver says that the GPU is lost, or lists it no more; 0 when it answers.", high=1),
-    Metric("xid", "gpu", GAUGE, "int", "1", "", "Number of the last critical error (Xid) that the driver reported since the agent began; 0: none.", high=65535),
-    Metric("xids", "gpu", COUNTER, "int", "1", "", "Critical errors (Xid) that the driver reported since the agent began."),
+    Metric("xid", "gpu", GAUGE, "int", "1", "", "Number of the last critical error (Xid) that the kernel log or else the driver told since the agent began; 0: none.", high=65535),
+    Metric("xids", "gpu", COUNTER, "int", "1", "", "Critical errors (Xid) told since the agent began."),
     Metric("gpu_count", "node", GAUGE, "int", "1", "nvmlDeviceGetCount", "GPUs that the driver lists."),
     Metric("gpu", "gpu_process", LABEL, "int", "", "index", "Index as NVML counts."),
     Metric("pid", "gpu_process", LABEL, "int", "", "nvmlDeviceGetComputeRunningProcesses .pid", "Process with a compute context, as the driver numbers it."),
@@ -157,7 +162,9 @@ class Reader(object):
         self._kept: Dict[int, Gpu] = {}
         self._seen: Dict[str, Labels] = {}
         self._xids: Dict[Any, Tuple[int, int]] = {}
+        self._xid_counts: Dict[Any, Dict[str, int]] = {}
         self._xid_reason = ""
+        self._log = KernelLog(host)
         self._loud = doubts.Loud()
         self._doubts: Dict[int, str] = {}
         self._load = doubts.load_file(host)
@@ -182,6 +189,8 @@ class Reader(object):
         now = time.monotonic()
         self.probe.hear(now)
         self.probe.care(now)
+        for uuid, xid in self._log.take():
+            self._count_xid(uuid, "log", xid)
         self._forget_util(now)
         if self.probe.absent and not (self.probe.pid or self.probe.dying):
             raise Absent(self.probe.absent)
@@ -193,6 +202,7 @@ class Reader(object):
     def close(self) -> None:
         """End the child; one that cannot die is left."""
         self.probe.close()
+        self._log.close()
 
     def take(self, message: List[Any], now: float) -> None:
         """Take one message of the child.
@@ -233,12 +243,19 @@ class Reader(object):
         return gpu
 
     def _hear_xids(self, body: Any) -> None:
+        """Take the driver's errors, or why it tells none."""
         if isinstance(body, str):
-            self._xid_reason = body
+            self._xid_reason = "" if self._log.readable else body
             return
         for index, xid in body:
-            key = (index in self._kept and self._kept[index].labels[1]) or index
-            self._xids[key] = (int(xid), self._xids.get(key, (0, 0))[1] + 1)
+            gpu = (index in self._kept and self._kept[index].labels[1]) or index
+            self._count_xid(gpu, "driver", xid)
+
+    def _count_xid(self, gpu: Any, witness: str, xid: Any) -> None:
+        """Count an error; log and driver tell of the same ones, so they are not added up."""
+        counts = self._xid_counts.setdefault(gpu, {})
+        counts[witness] = counts.get(witness, 0) + 1
+        self._xids[gpu] = (int(xid), max(counts.values()))
 
     def _util(self, gpu: int, answer: Any) -> Optional[float]:
         """Return a utilisation, None where it was not told, cannot be or is not to be believed."""
