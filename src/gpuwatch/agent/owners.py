@@ -53,6 +53,8 @@ class Owners(object):
         self._job = job
         self._members = {member.pid: member for member in job}
         self._owners = {inode: pid for inode, pid in self._owners.items() if pid in self._members}
+        if self.refused not in self._members:
+            self.refused = None
         if fresh:
             self._strangers.clear()
             self._pids, self._links = [], []

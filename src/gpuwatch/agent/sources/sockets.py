@@ -1,9 +1,11 @@
 """The job's own TCP connections by peer, as the kernel accounts for them (sock_diag(7), tcp_info).
 
-What a connection's sender was limited by tells a path from a late peer: the round trip grows with the
-path, `rwnd_limited_us` with a receiver whose program does not read, and neither with a peer that has
-nothing to send yet. Counters are the kernel's per connection; they are summed up here, so that they
-outlive it. What moves in a connection that opens and closes between two readings is not seen.
+What a sender is limited by tells a path from a late peer. The round trip grows with the path.
+`rwnd_limited_us` grows with a receiver whose program does not read while the round trip stays; with a
+long round trip it may as well be a window too small for it. Neither grows for a peer that has nothing
+to send: there `idle_ms` does. Counters are the kernel's per connection; they are summed up here, so
+that they outlive it. What moves in a connection that opens and closes between two readings is not
+seen, nor what one moves after the last reading before it ends.
 """
 
 import errno
@@ -44,7 +46,7 @@ ROWS = (
     Metric("acked_bytes", "connection", COUNTER, "int", "B", "bytes_acked", "Bytes sent that the peer acknowledged."),
     Metric("received_bytes", "connection", COUNTER, "int", "B", "bytes_received", "Bytes received."),
     Metric("busy_us", "connection", COUNTER, "int", "us", "busy_time", "Time with data to send or unacknowledged, summed over connections."),
-    Metric("rwnd_limited_us", "connection", COUNTER, "int", "us", "rwnd_limited", "Of that: waiting for room at the peer, whose program does not read."),
+    Metric("rwnd_limited_us", "connection", COUNTER, "int", "us", "rwnd_limited", "Of that: waiting for room at the peer, whose program does not read, or whose buffer is small for so long a round trip."),
     Metric("sndbuf_limited_us", "connection", COUNTER, "int", "us", "sndbuf_limited", "Of that: limited by this end's send buffer."),
     Metric("rtt_us", "connection", GAUGE, "int", "us", "rtt", "Smoothed round trip, of the connection whose data was acknowledged most since the last reading."),
     Metric("rtt_var_us", "connection", GAUGE, "int", "us", "rttvar", "Its mean deviation, of the same connection."),
@@ -72,6 +74,8 @@ MAX_SOCKETS = 20000
 CHUNK = 65536
 SHARE = 0.002
 """Of a core, which this source may use: a reading that costs more is followed by a longer rest."""
+FADE = 0.8
+"""Part of an earlier reading's cost that counts for the next, so that the pace is even."""
 CLONE_NEWNET = 0x40000000
 
 
@@ -101,7 +105,7 @@ class Reader(object):
         self._connections: Dict[int, Connection] = {}
         self._peers: Dict[Labels, Peer] = {}
         self._missing: Dict[str, str] = {}
-        self._rest_until = 0.0
+        self._cost_s = self._rest_until = 0.0
 
     def read(self) -> Reading:
         """Read all connections once.
@@ -113,15 +117,16 @@ class Reader(object):
         if not job:
             self.close()
             return Reading([], {"sockets": "no process of the job"})
-        now, began = self._clock(), self._cpu()
+        now = self._clock()
         if now < self._rest_until:
             return Reading([], self._missing)
+        began = self._cpu()
         self._owners.enrol(job)
         self._missing = {}
         self._settle(now, self._all())
         rows = self._told(now, job)
         self._tell_missing()
-        self._rest_until = now + (self._cpu() - began) / SHARE
+        self._pay(now, self._cpu() - began)
         return Reading(rows, self._missing)
 
     def close(self) -> None:
@@ -129,6 +134,14 @@ class Reader(object):
         for kernel in self._kernels.values():
             kernel.close()
         self._kernels = {}
+
+    def _pay(self, now: float, cost_s: float) -> None:
+        """Rest until what the last readings cost is within this source's share."""
+        self._cost_s = max(cost_s, FADE * self._cost_s)
+        rest_s = self._cost_s / SHARE
+        self._rest_until = now + rest_s
+        if rest_s > self._host.options.interval_s:
+            self._missing["sockets.rate"] = "not read each tick: this many connections cost more"
 
     def _all(self) -> List[Socket]:
         """Return all connections of the namespaces in which the job is."""
@@ -154,18 +167,26 @@ class Reader(object):
             self._missing["sockets.namespaces"] = why
             return []
         try:
-            if name not in self._kernels:
-                self._kernels[name] = self._open(name)
-            return dump(self._kernels[name])
+            kernel = self._kernels.pop(name, None) or self._open(name)
+            found = self._dump(kernel)
         except OSError as error:
-            if name in self._kernels:
-                self._kernels.pop(name).close()
             if not name:
                 raise Absent("the kernel tells of no connections: %s" % reason(error))
             why = "cannot look into the job's network namespace: %s" % reason(error)
+        else:
+            self._kernels[name] = kernel
+            return found
         self._closed[name] = self._clock() + AGAIN_S, why
         self._missing["sockets.namespaces"] = why
         return []
+
+    def _dump(self, kernel: socket.socket) -> List[Socket]:
+        """Ask; an answer that was not heard to its end would be taken for the next, so hang up."""
+        try:
+            return dump(kernel)
+        except BaseException:
+            kernel.close()
+            raise
 
     def _open(self, name: str) -> socket.socket:
         if not name:
@@ -193,12 +214,13 @@ class Reader(object):
                 # closed by its process, and with something left to send
                 self._owners.member(known.pid) if known and not one.inode else None
             )
-            if member is not None:
+            info = one.info() if member else None
+            if member and info and info.rtt is not None:  # else what is left of it after its end
                 known = known or Connection(member.pid, one.cookie in self._old)
                 self._connections[one.cookie] = known
                 end = one.ends()
                 peer = self._peer(member, end)
-                peer.take(now, one.state, one.cookie, end, one.info(), known)
+                peer.take(now, one.state, one.cookie, end, info, known)
 
     def _peer(self, member: Member, end: End) -> Peer:
         is_v4 = len(end.peer) == 4
@@ -226,7 +248,8 @@ class Reader(object):
         ]
         if len(shown) > MAX_PEERS:
             self._missing["sockets.peers"] = "more than %d: the least busy are left out" % MAX_PEERS
-            shown.sort(key=lambda item: (item[1].loops, -item[1].moved))
+            # by powers of two: two that are alike do not take turns
+            shown.sort(key=lambda item: (item[1].loops, -item[1].moved.bit_length()))
         return [
             ("connection", labels, fill(self._rows, peer.values()))
             for labels, peer in shown[:MAX_PEERS]
