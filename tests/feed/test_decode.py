@@ -297,6 +297,17 @@ def test_frames_of_another_schema_and_before_the_greeting_are_counted() -> None:
     ]
 
 
+def test_labels_that_change_each_tick_come_with_their_values_and_are_made_safe() -> None:
+    ticks = [{**node_rows(), "progress": {("step", f"step {n} \x1b[2J"): [n]}} for n in range(3)]
+    wire = Wire(ticks)
+    assert len(wire.messages) == 1 + 1 + 3
+    place = catalogue.SCOPES.index("progress")
+    found = frames(Decoder().feed(b"".join(wire.messages)))
+    assert [f.tables[place] for f in found] == [
+        (Row(("step", f"step {n} ␛[2J"), (n,)),) for n in range(3)
+    ]
+
+
 def test_a_row_of_an_entity_without_a_name_is_dropped_alone() -> None:
     wire = Wire([node_rows()])
     tables: list[Any] = [[] for _ in catalogue.SCOPES]
