@@ -13,17 +13,22 @@ from gpuwatch.agent.lines import after
 from gpuwatch.agent.mountinfo import unescaped
 
 HEADER = re.compile(rb"^device \S+ mounted on (\S+) with fstype nfs4? statvers=\S+$", re.MULTILINE)
+TABLE = b"\tper-op statistics\n"
+"""What follows lists every operation that the protocol has."""
 OPERATION = re.compile(
-    rb"^\s*([A-Z0-9_]{2,32}): (\d{1,20}) (\d{1,20}) (\d{1,20}) \d{1,20} \d{1,20}"
+    rb"^[\t ]*([A-Z0-9_]{2,32}): ([1-9]\d{0,19}) (\d{1,20}) (\d{1,20}) \d{1,20} \d{1,20}"
     rb" (\d{1,20}) (\d{1,20}) (\d{1,20})(?: \d{1,20})?$",
     re.MULTILINE,
 )
+"""One that was asked for at all: of seventy most never are."""
 TRANSPORT = re.compile(rb"^\s*xprt:\s+(\w+) (.+)$", re.MULTILINE)
 SENDS_AT = {b"tcp": 5, b"rdma": 5, b"udp": 2, b"local": 4}
 """Where `sends` stands in a transport's numbers; then come receives, bad answers, requests in use
 and the backlog, both summed up at each sending (net/sunrpc, print_stats of each transport)."""
 KIND = {b"READ": "read", b"READ_PLUS": "read", b"WRITE": "write", b"COMMIT": "commit"}
 """All other operations are `meta`."""
+KINDS = ("read", "write", "commit", "meta")
+WORDS = ("ops", "retransmits", "timeouts", "queue", "rtt", "exe")
 IDLE = b"NULL"
 LAYOUT = re.compile(rb",pnfs=([^,\n]{1,64})")
 NO_LAYOUT = b"not configured"
@@ -39,31 +44,30 @@ def sections(text: bytes) -> Iterator[Tuple[str, bytes]]:
 def counts(section: bytes) -> Dict[str, int]:
     """Return what one mount counted: `KIND WORD`, and `sends`, `receives`, `backlog`, `waiting`.
 
-    The words of a kind (read, write, commit, meta) are ops, retransmits, queue, rtt, exe (ms); those
-    of read and write have bytes as well. What the text does not tell is not in it.
+    KINDS have WORDS (the last three in ms), read and write have bytes as well, and `timeouts` is for
+    all kinds. What the text does not tell is not in it.
     """
     found: Dict[str, int] = {}
     again = 0
-    for name, *texts in OPERATION.findall(section):
-        ops, transmissions, timeouts, queue, rtt, exe = map(int, texts)
-        kind = KIND.get(name, "meta")
-        if name == IDLE:
-            continue
-        again += transmissions - ops
-        words = {
-            kind + " ops": ops,
-            kind + " retransmits": transmissions - ops,
-            kind + " queue": queue,
-            kind + " rtt": rtt,
-            kind + " exe": exe,
-            "timeouts": timeouts,
-        }
-        for word, value in words.items():
-            found[word] = found.get(word, 0) + value
-    moved = (after(section, b"\tbytes:\t") or b"").split()
+    head, table, operations = section.partition(TABLE)
+    if table:
+        sums = {kind: [0] * len(WORDS) for kind in KINDS}
+        for name, *texts in OPERATION.findall(operations):
+            if name == IDLE:
+                continue
+            ops, transmissions, timeouts, queue, rtt, exe = map(int, texts)
+            again += transmissions - ops
+            values = ops, transmissions - ops, timeouts, queue, rtt, exe
+            into = sums[KIND.get(name, "meta")]
+            for place, value in enumerate(values):
+                into[place] += value
+        found["timeouts"] = sum(into[WORDS.index("timeouts")] for into in sums.values())
+        for kind, into in sums.items():
+            found.update((kind + " " + word, value) for word, value in zip(WORDS, into))  # noqa: B905 - no `strict` before Python 3.10
+    moved = (after(head, b"\tbytes:\t") or b"").split()
     if len(moved) >= 6 and all(text.isdigit() and len(text) <= 20 for text in moved[4:6]):
         found["read bytes"], found["write bytes"] = int(moved[4]), int(moved[5])
-    found.update(_transport(section, again))
+    found.update(_transport(head, again))
     return found
 
 

@@ -190,10 +190,11 @@ class Reader(object):
         if not any(mount.type in NFS for mount in self._remote):
             return b""
         try:
-            return self._host.read_to_end(self._folder + "/mountstats")
+            text = self._host.read_to_end(self._folder + "/mountstats")
         except OSError as error:
             self._missing["mounts.mountstats"] = str(error.strerror)
-        return b""
+            return b""
+        return text if len(text) < LIMIT else text[: text.rfind(b"\ndevice ") + 1]
 
     def _shown(self, sections: Dict[str, bytes], now: float) -> List[Mount]:
         """Return the network and FUSE mounts that are shown: all, or the busiest of many."""
