@@ -36,7 +36,10 @@ def test_golden(name: str, tmp_path: Path) -> None:
 
 
 def test_golden_hosts_are_all_there() -> None:
-    assert NAMES == ["bonded", "container", "ethernet", "psi-off", "virtio"]
+    assert NAMES == [
+        *("bonded", "cgroup1-rhel8", "container", "cpu-only", "ethernet", "kubernetes"),
+        *("lustre", "nfs", "psi-off", "slurm-cgroup2", "virtio"),
+    ]
 
 
 def test_k01_unknown_speed_is_missing_and_bytes_are_not(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ class Board(object):
     Attributes:
         gpu_util: GPU index to its latest utilisation in percent, None where it is unknown.
         gpu_pids: pid to the indices of the GPUs on which it has a compute context.
+        gpu_address: GPU index to its PCI address, of those that are known.
         own_pids: the agent and its children, never part of a job.
         job: the job's processes; none until they were looked for.
         lateness_us: how late the present tick or sample began.
@@ -79,6 +80,7 @@ class Board(object):
     def __init__(self) -> None:
         self.gpu_util: Dict[int, Optional[float]] = {}
         self.gpu_pids: Dict[int, Tuple[int, ...]] = {}
+        self.gpu_address: Dict[int, str] = {}
         self.own_pids: Set[int] = {os.getpid()}
         self.job: Tuple[Member, ...] = ()
         self.lateness_us = 0

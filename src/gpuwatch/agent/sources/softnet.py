@@ -45,7 +45,9 @@ class Reader(object):
         counts = [each for each in counts if each]
         if not counts:
             raise Absent("/proc/net/softnet_stat tells nothing that is known")
-        last, self._last = self._last or [[0] * len(self._rows)] * len(counts), counts
+        if not self._last:
+            self._totals = [sum(column) for column in zip(*counts)]  # noqa: B905 - as below
+        last, self._last = self._last or counts, counts
         for old, new in zip(last, counts) if len(last) == len(counts) else ():  # noqa: B905 - no `strict` before Python 3.10
             for place, count in enumerate(new):
                 grown = (count - old[place]) % WRAP
