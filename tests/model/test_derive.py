@@ -7,6 +7,8 @@ from gpuwatch.agent.metric import COUNTER, GAUGE, Metric
 from gpuwatch.model.derive import Track
 
 COUNT = Metric("count", "node", COUNTER, "int", "1", "", "A counter.")
+BYTES = Metric("bytes", "nic", COUNTER, "int", "B", "", "Bytes.", ceiling=("mbps", 125_000.0))
+MBPS = Metric("mbps", "nic", GAUGE, "int", "Mb/s", "", "Speed.")
 LEVEL = Metric("level", "node", GAUGE, "float", "1", "", "A gauge.")
 
 
@@ -62,3 +64,72 @@ def test_growth_is_never_negative_and_never_covers_more_time_than_passed(
     total, seconds = totals(values)
     assert total >= 0
     assert 0 <= seconds <= max(0, len(values) - 1)
+
+
+def rates(readings: list[tuple[int | None, int | None]], elapsed_s: float = 1.0) -> list[float]:
+    """Return the rate over each interval in which there is one, of bytes beside a speed."""
+    track = Track(2)
+    found = []
+    last = (0.0, 0.0)
+    for i, values in enumerate(readings):
+        track.advance((BYTES, MBPS), values, elapsed_s if i else 0.0)
+        (total, _), (seconds, _) = track.total()
+        if seconds > last[1]:
+            found.append((total - last[0]) / (seconds - last[1]))
+        last = (total, seconds)
+    return found
+
+
+def test_k10_k11_a_counter_that_wraps_is_a_gap_and_never_negative() -> None:
+    counts = [4_287_347_239, 4_288_453_273, 2_345_855, 4_557_891]
+    assert rates([(count, None) for count in counts]) == [1_106_034, 2_212_036]
+
+
+def test_zeros_in_between_are_no_traffic_and_make_none() -> None:
+    """A driver that resets shows zeros for a moment; then all of its bytes seem to come at once."""
+    counts = [10**12, 10**12 + 5, 0, 0, 10**12 + 30, 10**12 + 40]
+    assert rates([(count, None) for count in counts]) == [5, 0, 10]
+
+
+def test_a_counter_that_begins_anew_goes_on_as_before() -> None:
+    counts = [3_000_000, 4_000_000, 500_000, 1_500_000, 2_500_000, 3_500_000, 4_500_000, 5_500_000]
+    assert rates([(count, None) for count in counts]) == [1_000_000] * 6
+
+
+def test_more_than_the_device_can_do_was_misread() -> None:
+    counts = [1000, 2000, 2**60, 3000, 4000]
+    assert rates([(count, 1000) for count in counts]) == [1000, 1000]
+    assert rates([(0, 8), (1_000_000, 8), (2_000_001, 8)]) == [1_000_000]
+
+
+@given(
+    speed=st.integers(100, 800_000),
+    moves=st.lists(
+        st.tuples(
+            st.sampled_from(["grow", "grow", "grow", "reset", "wrap", "zero", "rubbish", "gone"]),
+            st.floats(0, 1),
+            st.sampled_from([0.2, 1.0, 5.0, 30.0]),
+        ),
+        max_size=20,
+    ),
+)
+def test_k10_k11_no_rate_is_negative_or_above_what_the_port_can_do(
+    speed: int, moves: list[tuple[str, float, float]]
+) -> None:
+    """Over resets, 32-bit wraps, moments of zeros and rubbish, unplugging and gaps."""
+    most = speed * 125_000.0
+    track = Track(2)
+    count, last = 2**31, (0.0, 0.0)
+    track.advance((BYTES, MBPS), (count, speed), 0.0)
+    for kind, share, elapsed_s in moves:
+        count += int(share * most * elapsed_s)
+        count = {"reset": int(share * 1e6), "wrap": count % 2**32}.get(kind, count)
+        shown = {"zero": 0, "rubbish": int(share * 2**62), "gone": None}.get(kind, count)
+        if kind == "gone":
+            track.forget()
+        track.advance((BYTES, MBPS), (shown, speed), elapsed_s)
+        (total, _), (seconds, _) = track.total()
+        assert total >= last[0]
+        if seconds > last[1]:
+            assert (total - last[0]) / (seconds - last[1]) <= most * 1.0001
+        last = (total, seconds)

@@ -32,6 +32,8 @@ class Metric(NamedTuple):
         scale: what the raw reading is multiplied by.
         low: smallest sane value after scaling; smaller is dropped and counted.
         high: largest sane value after scaling; larger is dropped and counted.
+        ceiling: gauge of the same scope, and factor: a counter that grew by more than their product
+            in a second was misread.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Metric(NamedTuple):
     scale: float = 1
     low: float = 0
     high: float = INT64_MAX
+    ceiling: Optional[Tuple[str, float]] = None
 
     def sane(self, value: Value) -> bool:
         """Tell whether a value is of this row's type and inside its bounds."""

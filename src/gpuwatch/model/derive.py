@@ -5,6 +5,7 @@ covers. A window is then two subtractions, whatever its length, and a value that
 a while covers fewer seconds instead of counting as zero.
 """
 
+import math
 from collections.abc import Sequence
 
 from gpuwatch.agent.metric import COUNTER, Metric, Values
@@ -15,6 +16,10 @@ JITTER = 0.01
 """A counter that falls by less than this share of itself has jittered (iowait and idle of
 /proc/stat do, see proc(5)); one that falls by more was reset or has wrapped."""
 
+LEAP = 1_000_000
+"""A counter that fell and is back where it was, at once and by more than this, had been misread as
+it fell: a driver that resets, or a card that does not answer, may show zeros for a moment."""
+
 Total = tuple[tuple[float, ...], tuple[float, ...]]
 """Running totals and the seconds that they cover, in catalogue order of the scope's values.
 
@@ -24,16 +29,18 @@ A counter's total is its growth; a gauge's is its integral over time (unit times
 class Track:
     """The running totals of one entity."""
 
-    __slots__ = ("_raw", "_seconds", "_totals")
+    __slots__ = ("_fallen", "_raw", "_seconds", "_totals")
 
     def __init__(self, width: int) -> None:
         self._raw: Values = (None,) * width
         self._totals = [0.0] * width
         self._seconds = [0.0] * width
+        self._fallen: dict[int, float] = {}
 
     def forget(self) -> None:
         """Let the next reading start anew: counters of a new boot or agent do not continue."""
         self._raw = (None,) * len(self._raw)
+        self._fallen.clear()
 
     def advance(self, rows: Sequence[Metric], values: Values, elapsed_s: float) -> None:
         """Carry the totals on by one reading.
@@ -49,8 +56,8 @@ class Track:
                 if value is None:
                     continue
                 if rows[i].kind == COUNTER:
-                    growth = _growth(self._raw[i], value)
-                    if growth is None:
+                    growth = self._growth(i, value)
+                    if growth is None or growth > _most(rows, i, values) * elapsed_s:
                         continue
                     self._totals[i] += growth
                 else:
@@ -62,11 +69,29 @@ class Track:
         """Return the totals as they stand."""
         return tuple(self._totals), tuple(self._seconds)
 
+    def _growth(self, place: int, now: float) -> float | None:
+        """Return how much a counter grew; None over a reset, or when there is nothing before."""
+        before = self._raw[place]
+        if before is None:
+            return None
+        if now < before:
+            if now >= before * (1 - JITTER):
+                return 0.0
+            self._fallen[place] = before
+            return None
+        growth = now - before
+        if self._fallen and now >= self._fallen.get(place, math.inf):
+            peak = self._fallen.pop(place)
+            if growth > LEAP and before < peak / 2:
+                return None
+        return growth
 
-def _growth(before: float | None, now: float) -> float | None:
-    """Return how much a counter grew; None over a reset, or when there is nothing before."""
-    if before is None:
-        return None
-    if now >= before:
-        return now - before
-    return 0.0 if now >= before * (1 - JITTER) else None
+
+def _most(rows: Sequence[Metric], place: int, values: Values) -> float:
+    """Return what a counter may grow by in a second; what is more was misread."""
+    ceiling = rows[place].ceiling
+    if ceiling is None:
+        return math.inf
+    name, factor = ceiling
+    gauge = next((v for row, v in zip(rows, values, strict=True) if row.name == name), None)
+    return math.inf if gauge is None else gauge * factor

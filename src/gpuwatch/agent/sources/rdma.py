@@ -51,13 +51,16 @@ FAST = frozenset(
     ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "xmit_wait_ticks", "packet_seq_err",
      "local_ack_timeout_err")
 )  # fmt: skip
+LINE = ("rate_mbps", 2 * 125000.0)
+"""Bytes a second that no port carries: twice the link's, as some drivers bring their counters up to
+date once a second by themselves."""
 
 ROWS = (
     Metric("port", "rdma", LABEL, "str", "", "name", "Adapter and port: `mlx5_0/1`."),
     Metric("netdev", "rdma", LABEL, "str", "", "gid_attrs/ndevs/0", "Interface of a RoCE port; null for the others."),
     Metric("link_layer", "rdma", LABEL, "str", "", "link_layer", "`InfiniBand`, `Ethernet` or what the driver says."),
-    Metric("rx_bytes", "rdma", COUNTER, "int", "B", "port_rcv_data_64 | port_rcv_data | rx_bytes | ip4InOctets + ip6InOctets", "Bytes received by RDMA."),
-    Metric("tx_bytes", "rdma", COUNTER, "int", "B", "port_xmit_data_64 | port_xmit_data | tx_bytes | ip4OutOctets + ip6OutOctets", "Bytes sent by RDMA."),
+    Metric("rx_bytes", "rdma", COUNTER, "int", "B", "port_rcv_data_64 | port_rcv_data | rx_bytes | ip4InOctets + ip6InOctets", "Bytes received by RDMA.", ceiling=LINE),
+    Metric("tx_bytes", "rdma", COUNTER, "int", "B", "port_xmit_data_64 | port_xmit_data | tx_bytes | ip4OutOctets + ip6OutOctets", "Bytes sent by RDMA.", ceiling=LINE),
     Metric("rx_packets", "rdma", COUNTER, "int", "1", "port_rcv_packets_64 | port_rcv_packets | rx_pkts | rx_pkt | rcvd_pkts | ip4InPkts + ip6InPkts", "Packets received by RDMA."),
     Metric("tx_packets", "rdma", COUNTER, "int", "1", "port_xmit_packets_64 | port_xmit_packets | tx_pkts | tx_pkt | sent_pkts | ip4OutPkts + ip6OutPkts", "Packets sent by RDMA."),
     Metric("xmit_wait_ticks", "rdma", COUNTER, "int", "1", "port_xmit_wait", "Ticks in which the port had data and could not send (no credits); a tick's length is the adapter's: compare with other ports."),
