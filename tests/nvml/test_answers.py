@@ -53,6 +53,22 @@ def test_anything_else_is_refused_as_a_value(data: bytes) -> None:
     assert len(reader.probe._buffer) < 1 << 20
 
 
+words = st.sampled_from(["count", "util", "full", "processes", "xids", "end", ""])
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+bodies = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4), max_leaves=12)
+
+
+@given(st.lists(st.tuples(words, bodies, bodies, bodies), max_size=4))
+def test_any_messages_give_a_reading(sent: list[tuple[Any, ...]]) -> None:
+    reader = Reader(Host())
+    ours, reader.probe._pipe = reader.probe._pipe, os.open(os.devnull, os.O_RDONLY)
+    reader.probe._buffer = b"".join(framed(list(message)) for message in sent)
+    reader.sample()
+    reading = reader._reading()
+    assert all(isinstance(reason, str) for reason in reading.missing.values())
+    assert ours == -1
+
+
 @pytest.mark.parametrize("data", [b"\xff" * 64, framed([]), framed(["util", 3]), LENGTH.pack(1) + b"{"])  # fmt: skip
 def test_a_child_that_garbles_is_killed_and_told(data: bytes) -> None:
     child = subprocess.Popen(["sleep", "60"])

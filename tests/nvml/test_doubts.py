@@ -27,12 +27,12 @@ def answers(otherwise: str = "", **told: Any) -> list[Any]:
 
 
 def read(
-    reader: Reader, *gpus: list[Any], took_s: float = 0.0
+    reader: Reader, *gpus: list[Any], unheard: str = ""
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """What a full poll becomes: rows of GPUs, and what is missing."""
     told = [[i, f"GPU-{i}", "NVIDIA H100", gpu] for i, gpu in enumerate(gpus)]
     reader.take(["count", len(gpus), "570"], 1)
-    reader.take(["full", told, took_s], 1)
+    reader.take(["full", told, 0.0, unheard], 1)
     return gpu_rows(reader._reading())
 
 
@@ -126,7 +126,7 @@ def test_the_row_of_a_gpu_that_is_gone_keeps_its_name(host: Host) -> None:
     reader.take(["xids", [[1, 79]]], 2)
     reader.take(["count", 2, "570"], 3)
     told = [[0, "GPU-0", "NVIDIA H100", answers()], [1, "GPU-2", "NVIDIA H100", answers()]]
-    reader.take(["full", told, 0.0], 3)
+    reader.take(["full", told, 0.0, ""], 3)
     rows, missing = gpu_rows(reader._reading())
     assert [row["labels"][:2] for row in rows] == [(0, "GPU-0"), (1, "GPU-2"), (2, "GPU-1")]
     assert [(row["gpu_lost"], row["xid"], row["xids"]) for row in rows] == [
@@ -143,9 +143,7 @@ def test_a_gpu_that_fails_otherwise_is_not_called_lost(host: Host) -> None:
 
 
 def test_no_word_of_errors_is_told(host: Host) -> None:
-    reader = Reader(host)
-    reader.take(["xids", NOT_SUPPORTED], 1)
-    [row], missing = read(reader, answers())
+    [row], missing = read(Reader(host), answers(), unheard=NOT_SUPPORTED)
     assert (row["xid"], row["xids"], missing) == (None, None, {"nvml.xid": NOT_SUPPORTED})
 
 
@@ -163,7 +161,7 @@ def test_the_kernel_log_tells_errors_that_nvml_cannot(tmp_path: Path, host: Host
     with log.open("a") as file:
         file.write(line.format(2, "3B", 79) + "6,3,78,-;eth0: link up\n" + line.format(4, "af", 13))
     reader.take(["count", 1, "570"], 1)
-    reader.take(["full", [[0, uuid, "NVIDIA H100", answers(IS_LOST)]], 0.0], 1)
+    reader.take(["full", [[0, uuid, "NVIDIA H100", answers(IS_LOST)]], 0.0, ""], 1)
     reader.take(["xids", [[0, 79]]], 1)  # of the same error
     for found in reader._log.take():
         reader._count_xid(found[0], "log", found[1])

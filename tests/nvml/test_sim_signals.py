@@ -29,10 +29,10 @@ def test_gpm_tells_work_from_waiting(
 def test_gpm_is_the_mean_between_its_samples(sim: Sim, sim_env: dict[str, str]) -> None:
     began = time.monotonic()
     sim.phase(0, "spin", at=began - 60)
-    for step in range(400):  # 20 ms of each, for as long as the process may take to start
-        sim.phase(0, "spin" if step % 2 else "compute", at=began + step * 0.02)
+    for step in range(120):  # 50 ms of each, for as long as the process may take to start
+        sim.phase(0, "spin" if step % 2 else "compute", at=began + step * 0.05)
     [_, _, (_, tensor), *_] = read(sim_env, "gpm(device, 1)")
-    assert tensor == pytest.approx(47 / 2, abs=0.1)
+    assert tensor == pytest.approx(47 / 2, abs=1.2)  # an odd step at the end
 
 
 def test_gpm_needs_time_between_its_samples(sim: Sim, sim_env: dict[str, str]) -> None:
@@ -60,7 +60,7 @@ def test_power_samples_show_phases_that_the_average_hides(
     sim: Sim, sim_env: dict[str, str]
 ) -> None:
     began = time.monotonic()
-    for step in range(400):
+    for step in range(60):
         sim.phase(0, "compute" if step % 4 else "spin", at=began - 4 + step * 0.2)
     samples = (
         """[(s.timeStamp, s.sampleValue.uiVal) for s in nvmlDeviceGetSamples(device, 0, 0)[1]]"""

@@ -119,11 +119,13 @@ def test_one_failing_call_costs_its_metric_only(sim: Sim, sim_env: dict[str, str
 
 
 def test_mig_mode_is_the_reason_for_no_utilisation(sim: Sim, sim_env: dict[str, str]) -> None:
-    """E05, E07: one GPU of two is split."""
+    """E05, E07: one GPU of two is split. E08: its processes are listed."""
     sim.count = 2
+    sim.process(1, os.getpid(), 1 << 30)
     sim.fix(1, mig=1)
     with ended(Loop(sim_env)) as loop:
-        reading = loop.until(live)
+        reading = loop.until(lambda r: live(r) and r["pids"])
+    assert reading["pids"] == {str(os.getpid()): [1]}
     assert [gpu["util_pct"] for gpu in reading["gpu"]] == [0, None]
     told = "not reported in MIG mode (GPU 1)"
     assert reading["missing"] == {

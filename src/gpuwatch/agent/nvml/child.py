@@ -6,10 +6,11 @@ length-framed JSON, one of
 
     ["count", N, DRIVER]                GPUs listed; first, and when it changes
     ["util", [[GPU, PERCENT], ...]]     several times an interval; a string is a reason
-    ["full", [[GPU, UUID, NAME, [VALUE, ...]], ...], SECONDS]
-                                        in the order of the locators, and how long it took
+    ["full", [[GPU, UUID, NAME, [VALUE, ...]], ...], SECONDS, REASON]
+                                        in the order of the locators, how long it took, and why
+                                        no errors of GPUs are heard of
     ["processes", [[GPU, PID, BYTES], ...]]             or a reason in place of the list
-    ["xids", [[GPU, XID], ...]]         when there are some; or a reason
+    ["xids", [[GPU, XID], ...]]         when there are some
     ["end", "absent" or "error", REASON]
 """
 
@@ -76,7 +77,6 @@ def _poll(pipe: int, parent: int, locators: Sequence[str], interval_s: float) ->
     while os.getppid() == parent:
         if turn % (steps * LIST_EVERY) == 0 and poller.count():
             _send(pipe, ["count", len(poller.devices), driver])
-            _send(pipe, ["xids", poller.xids.reason if poller.xids else ""])
         if turn % steps == 0:
             _look(pipe, poller)
         else:
@@ -93,7 +93,8 @@ def _look(pipe: int, poller: Any) -> None:
     began = time.monotonic()
     rows = poller.full()
     xids = poller.xids.take() if poller.xids else []
-    _send(pipe, ["full", rows, round(time.monotonic() - began, 1)])
+    unheard = poller.xids.reason if poller.xids else ""
+    _send(pipe, ["full", rows, round(time.monotonic() - began, 1), unheard])
     if xids:
         _send(pipe, ["xids", xids])
 

@@ -4,7 +4,7 @@ Drivers list dead ones, and in a container those of the host by their numbers th
 those of others here (pid_namespaces(7)).
 """
 
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 from gpuwatch.agent.host import Host
 
@@ -15,14 +15,15 @@ MOST_FILES = 4096
 """Descriptors of one process that are looked at."""
 
 
-def held(host: Host, listed: List[Any]) -> Tuple[List[Tuple[int, int, Any]], int]:
+def held(host: Host, listed: List[Any]) -> Tuple[List[Tuple[int, int, Optional[int]]], int]:
     """Return [(GPU, pid, bytes or None)] of processes that exist here, and how many are not ours.
 
     Args:
         host: whose processes they should be.
         listed: [GPU, pid, bytes or None] of each compute context.
     """
-    present = [(int(g), int(p), used) for g, p, used in listed if host.exists("/proc/%d" % int(p))]
+    every = [(int(g), int(p), None if used is None else int(used)) for g, p, used in listed]
+    present = [each for each in every if host.exists("/proc/%d" % each[1])]
     if _sees_all(host):
         return present, 0
     holding = {pid for pid in {pid for _, pid, _ in present} if _holds_gpu(host, pid)}

@@ -20,6 +20,7 @@ Answer = Union[int, float, str]
 
 GROUPS = ("gpm", "samples", "links")
 """Kinds of locators whose metrics come, and are missing, together."""
+MAX_GPUS = 64
 ALL_LINKS = 0xFFFFFFFF
 """Scope of a field that is summed over all links (nvml.h: UINT_MAX)."""
 IS_LOST = "GPU is lost"

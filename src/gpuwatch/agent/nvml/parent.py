@@ -30,6 +30,8 @@ STEPS_S = (0, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400
 MAX_MESSAGE = 1 << 18
 MAX_BUFFER = 1 << 20
 STARTING = "starting"
+GARBLED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What comes of a message that is none."""
 
 
 class Probe(object):
@@ -101,7 +103,7 @@ class Probe(object):
             for message in self.messages():
                 self._answered = now
                 self._heard(message, now)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except GARBLED:
             self._reason = "the NVML probe garbled its answer"
             if self.pid:
                 self._kill()

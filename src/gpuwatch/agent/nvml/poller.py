@@ -10,6 +10,7 @@ from gpuwatch.agent.nvml.gpm import Gpm
 from gpuwatch.agent.nvml.links import Links
 from gpuwatch.agent.nvml.locator import (
     IS_LOST,
+    MAX_GPUS,
     NOT_SUPPORTED,
     Answer,
     Call,
@@ -29,7 +30,6 @@ SLOW = (
     "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
 )  # fmt: skip
 """First words of such locators."""
-MAX_GPUS = 64
 MEMORY_TOLERANCE = 0.05
 """Part of the total by which used + free (+ reserved) may differ from it."""
 IN_MIG = "not reported in MIG mode"
@@ -112,16 +112,21 @@ class Poller(object):
 
     def util(self) -> List[List[Answer]]:
         """Return [GPU, percent] of each."""
-        return [[index, self._ask(d, BUSY, {})] for index, d in enumerate(self.devices)]
+        return [
+            [index, IS_LOST if self._is_lost(index) else self._ask(device, BUSY, {})]
+            for index, device in enumerate(self.devices)
+        ]
 
     def full(self) -> List[List[Any]]:
-        """Return [GPU, UUID, name, answers] of each; slow metrics of a few GPUs at a time."""
+        """Return [GPU, UUID, name, answers] of each; slow metrics of a few GPUs at a time.
+
+        A lost GPU is asked with the slow ones only: the driver may take long to say so.
+        """
         for index, device in enumerate(self.devices):
-            if IS_LOST in self._answers.get(index, ()):
-                del self._answers[index]
             if index not in self._answers or (self._turn + index) % SLOW_EVERY == 0:
                 self._look(index, device, is_slow=True)
-            self._look(index, device, is_slow=False)
+            if not self._is_lost(index):
+                self._look(index, device, is_slow=False)
         self._turn += 1
         return [
             [index] + list(self._names[index]) + [self._answers[index]]
@@ -141,6 +146,9 @@ class Poller(object):
                 reason = why(error)
         return reason if reason and not found else found
 
+    def _is_lost(self, index: int) -> bool:
+        return IS_LOST in self._answers.get(index, ())
+
     def _is_split(self, device: Any) -> bool:
         """Tell whether a GPU is in MIG mode; most have none."""
         try:
@@ -151,7 +159,9 @@ class Poller(object):
 
     def _look(self, index: int, device: Any, *, is_slow: bool) -> None:
         """Ask for a GPU's fast or slow metrics; what one call says for all of it is kept for all."""
-        answers = self._answers.setdefault(index, [NOT_YET] * self._size)
+        if index not in self._answers or self._is_lost(index):
+            self._answers[index] = [NOT_YET] * self._size
+        answers = self._answers[index]
         if is_slow and not isinstance(device, str):
             (self._split.add if self._is_split(device) else self._split.discard)(index)
         seen = {} if isinstance(device, str) else self._seen(index, device, is_slow=is_slow)

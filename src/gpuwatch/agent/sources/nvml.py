@@ -23,7 +23,7 @@ from gpuwatch.agent.metric import (
 from gpuwatch.agent.nvml import doubts
 from gpuwatch.agent.nvml.holders import held
 from gpuwatch.agent.nvml.kernel_log import KernelLog
-from gpuwatch.agent.nvml.locator import GROUPS, IS_LOST, NOT_SUPPORTED
+from gpuwatch.agent.nvml.locator import GROUPS, IS_LOST, MAX_GPUS, NOT_SUPPORTED
 from gpuwatch.agent.nvml.parent import Probe, step
 
 ROWS = (
@@ -101,6 +101,8 @@ DIGITS = 3
 """Decimals of a value: scaling adds more that mean nothing and cost bytes."""
 SLOW_S = 1.0
 """A look at the GPUs that takes longer is told."""
+MOST_SEEN = 256
+"""GPUs that are kept in mind; a node has 16 at most, which may be exchanged."""
 GONE = "no longer listed by the driver"
 
 Row = Tuple[str, Tuple[Any, ...], Values]
@@ -168,7 +170,7 @@ class Reader(object):
         self._loud = doubts.Loud()
         self._doubts: Dict[int, str] = {}
         self._load = doubts.load_file(host)
-        self._held: List[Tuple[int, int, Any]] = []
+        self._held: List[Tuple[int, int, Optional[int]]] = []
         self._processes_reason = ""
         self._strangers = 0
         self._count = self._most = self._known = 0
@@ -216,12 +218,13 @@ class Reader(object):
             self.host.board.gpu_util = {gpu: self._util(gpu, answer) for gpu, answer in body}
         elif word == "full":
             self._took_s = float(message[2])
+            self._xid_reason = "" if self._log.readable else str(message[3])
             self._gpus = [self._gpu(*row) for row in body]
             self._doubts = {gpu.labels[0]: self._doubt(gpu) for gpu in self._gpus}
             self._util_at = now
             self.host.board.gpu_util = {g.labels[0]: self._util_of(g) for g in self._gpus}
         elif word == "count":
-            self._count = int(body)
+            self._count = max(0, min(int(body), MAX_GPUS))
             self._most = max(self._most, self._count)
             self._known = doubts.known_to_driver(self.host)
         elif word == "processes":
@@ -237,16 +240,13 @@ class Reader(object):
         """Keep in mind which GPU it is: a lost one cannot tell."""
         gpu = self._kept.setdefault(index, Gpu((index, None, None)))
         gpu.labels = (index, uuid or gpu.labels[1], model or gpu.labels[2])
-        if gpu.labels[1]:
+        if gpu.labels[1] and len(self._seen) < MOST_SEEN:
             self._seen[gpu.labels[1]] = gpu.labels
         gpu.tell(answers)
         return gpu
 
     def _hear_xids(self, body: Any) -> None:
-        """Take the driver's errors, or why it tells none."""
-        if isinstance(body, str):
-            self._xid_reason = "" if self._log.readable else body
-            return
+        """Take the errors that the driver told."""
         for index, xid in body:
             gpu = (index in self._kept and self._kept[index].labels[1]) or index
             self._count_xid(gpu, "driver", xid)
