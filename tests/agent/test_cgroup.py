@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from agent.kit import named, read, reader, unpack
 from gpuwatch.agent import cgroups
-from gpuwatch.agent.host import Host, Member
+from gpuwatch.agent.host import Host, Member, Options
 from gpuwatch.agent.metric import Absent
 
 V1 = Path("/sys/fs/cgroup")
@@ -107,6 +107,29 @@ def test_d67_a_real_quota_above_a_real_process_is_told_and_its_throttling_counte
     assert last["periods"] - first["periods"] >= 5
     ended = now()
     assert (ended["throttled_us"], ended["cpu_usage_us"], ended["periods"]) == (None, None, None)
+
+
+def test_the_job_that_was_found_is_the_job_whose_cgroup_and_cpus_are_told() -> None:
+    mark = f"job-{uuid.uuid4().hex}"
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", "print(flush=True); input()", mark],
+        env={"RANK": "3", "SLURM_JOB_ID": "77"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout
+        assert process.stdin
+        process.stdout.readline()
+        host = Host(options=Options(match=mark))
+        read("threads", host)
+        ((_, labels, values),) = (r for r in read("cgroup", host).rows if r[1][1] is not None)
+        ((_, placed, _),) = read("placement", host).rows
+    finally:
+        process.communicate(b"\n")
+    assert labels[1:] == ("slurm:77", "3")
+    assert placed == ("slurm:77", "3", "main")
+    assert values[0] == 1
 
 
 def test_a_slurm_step_of_cgroup_v2_is_limited_from_above(tmp_path: Path) -> None:
