@@ -1,6 +1,9 @@
 """RDMA ports: real texts, every driver's names, hostile bytes, and counters that move."""
 
 import errno
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from agent.moving import (
 from gpuwatch.agent import nccl, pick
 from gpuwatch.agent.host import Host, Options
 from gpuwatch.agent.metric import Absent, Reading
+from gpuwatch.agent.ranks import Census
 from gpuwatch.agent.sources import rdma
 
 SHARED_ABSENT = pytest.mark.skipif(
@@ -321,6 +325,19 @@ def test_ranks_that_name_different_ports_and_ranks_that_name_none() -> None:
 @given(st.text(max_size=300), st.text(max_size=20))
 def test_any_list_is_answered(value: str, name: str) -> None:
     assert nccl.uses_adapter([{"NCCL_IB_HCA": value}], name, "1") in (0, 1, None)
+
+
+def test_what_real_ranks_were_told_is_known_to_the_ports(tmp_path: Path) -> None:
+    word = f"rank-of-{tmp_path.name}"
+    environ = {"RANK": "0", "NCCL_IB_HCA": "=mlx5_1", "SECRET": "hunter2"}
+    command = [sys.executable, "-S", "-c", "input()", word]
+    with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE) as process:
+        host = Host(options=Options(match=word))
+        until = time.monotonic() + 10
+        while not host.board.nccl and time.monotonic() < until:
+            Census(host).ranks()
+        process.kill()
+    assert host.board.nccl == ({"RANK": "0", "NCCL_IB_HCA": "=mlx5_1"},)
 
 
 def test_the_ranks_choice_is_on_the_ports(tmp_path: Path) -> None:

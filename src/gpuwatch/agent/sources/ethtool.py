@@ -123,8 +123,10 @@ class Card(object):
         try:
             if again:
                 self._learn()
-            if self.places and (again or not seldom):
-                self._take()
+            if self.places and (again or not seldom) and not self._take():
+                self._learn()
+                if self.places:
+                    self._take()
         except OSError as error:
             self._held = {}
             self.places = {}
@@ -168,16 +170,15 @@ class Card(object):
         chosen = {row.locator: pick(row.locator, places) for row in ROWS}
         return {locator: [places[n] for n in found] for locator, found in chosen.items() if found}
 
-    def _take(self) -> None:
-        """Ask for the values; when there are more or fewer than names, learn the names anew."""
+    def _take(self) -> bool:
+        """Ask for the values; tell whether there are as many as names."""
         struct.pack_into("=II", self._values, 0, GSTATS, self._count)
         self._host.ethtool(self.name, self._values)
         if struct.unpack_from("=II", self._values, 0)[1] != self._count:
-            self._tick = 0
             self._held = {}
-            self.reason = "its statistics are others than before"
-            return
+            return False
         self._held = {
             locator: sum(self._values[1 + place] for place in places)
             for locator, places in self.places.items()
         }
+        return True

@@ -35,8 +35,8 @@ TURN = 3
 """Ticks between two readings of what is not read at each tick."""
 RATE_EVERY = 10
 """Ticks between two readings of the rate, which also asks the firmware."""
-RETRAINED = ("link_downed", "link_error_recovery")
-"""Counters after whose change the rate may be another."""
+RETRAINED = ("state", "link_downed", "link_error_recovery")
+"""Files after whose change the rate may be another."""
 WORDS = ("port_rcv_data", "port_xmit_data", "port_rcv_data_64", "port_xmit_data_64")
 """Counted in units of four octets (InfiniBand Architecture, PortCounters)."""
 BITS = {
@@ -181,6 +181,43 @@ class Reader(object):
         return "no RDMA port"
 
 
+class Counter(object):
+    """One row's files in one port.
+
+    Args:
+        row: that is read.
+        paths: of the files that make it up.
+    """
+
+    def __init__(self, row: Metric, paths: Sequence[str]) -> None:
+        self.row = row
+        self.parts: List[Tuple[str, int, int]] = []
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            bits = BITS.get(name, 0) if folder.endswith("/counters") else 0
+            self.parts.append((path, 4 if name in WORDS else 1, (1 << bits) - 1 if bits else -1))
+
+    def value(self, texts: Sequence[bytes]) -> int:
+        """Add up what the files say.
+
+        Raises:
+            Unread: when one of them says nothing.
+        """
+        total = 0
+        for text, (_, factor, full) in zip(texts, self.parts):  # noqa: B905 - Python 3.6
+            number = whole_number(text)
+            if number is None:
+                raise Unread("not a number")
+            if number == full:
+                raise Unread("full at %d until it is reset" % number)
+            total += number * factor
+        return total
+
+
+class Unread(Exception):  # noqa: N818 - a state of a counter, no error
+    """A counter tells nothing now, and why."""
+
+
 class Port(object):
     """The files of one port.
 
@@ -195,17 +232,20 @@ class Port(object):
         self._host = host
         self._base = "%s%s/ports/%s/" % (ADAPTERS, place.adapter, place.number)
         self._place = place
-        self._fast: List[Tuple[Metric, List[Any]]] = [
-            (_row("state"), [host.keep(self._base + "state", 64)])
-        ]
-        self._slow: List[Tuple[Metric, List[str]]] = []
+        self._fast: List[Tuple[Counter, List[Any]]] = []
+        self._slow: List[Counter] = []
         self._held: Dict[str, Any] = {}
         self._link: List[Any] = []
         self._fresh = True
+        self._hold(Counter(_row("state"), [self._base + "state"]))
         self._find(rows)
 
+    def _hold(self, counter: Counter) -> None:
+        kept = [self._host.keep(path, 64) for path, _, _ in counter.parts]
+        self._fast.append((counter, kept))
+
     def _find(self, rows: Sequence[Metric]) -> None:
-        """Find the file of each counter, and say why there is none."""
+        """Find the files of each counter, and say why there are none."""
         paths: Dict[str, str] = {}
         for folder in FOLDERS:
             for name in _listed(self._host, self._base + folder):
@@ -217,13 +257,13 @@ class Port(object):
         for row in rows:
             if row.kind != COUNTER:
                 continue
-            chosen = [paths[name] for name in pick(row.locator, paths)]
-            if not chosen:
+            counter = Counter(row, [paths[name] for name in pick(row.locator, paths)])
+            if not counter.parts:
                 self.reasons[row.name] = why
             elif row.name in FAST:
-                self._fast.append((row, [self._host.keep(path, 64) for path in chosen]))
+                self._hold(counter)
             else:
-                self._slow.append((row, chosen))
+                self._slow.append(counter)
 
     def read(self, turn: int) -> Optional[Dict[str, Any]]:
         """Return the raw reading of each locator; None when the port is gone.
@@ -231,32 +271,28 @@ class Port(object):
         Args:
             turn: number of the tick, another for each port: so their turns fall on different ticks.
         """
-        found: Dict[str, Any] = {}
-        for row, kept in self._fast:
+        for counter, kept in self._fast:
             try:
-                found[row.locator] = self._sum(row, [(file.path, file.read()) for file in kept])
+                self._take(counter, [file.read() for file in kept])
             except OSError as error:
-                if row.name == "state" and error.errno in GONE:
+                if counter.row.name == "state" and error.errno in GONE:
                     return None
-                self._fail(found, row, error)
+                self._fail(counter.row, os.strerror(error.errno or 0))
         if self._fresh or turn % TURN == 0:
             self._read_slow()
-        link = [found.get("state")] + [self._held.get(name) for name in RETRAINED]
+        link = [self._held.get(name) for name in RETRAINED]
         if self._fresh or turn % RATE_EVERY == 0 or link != self._link:
             self._read_rate()
         self._link = link
         self._fresh = False
-        held = dict(self._held)
-        held.update(found)
-        return held
+        return self._held
 
     def _read_slow(self) -> None:
-        for row, paths in self._slow:
+        for counter in self._slow:
             try:
-                texts = [(path, self._host.read(path, 64)) for path in paths]
-                self._held[row.locator] = self._sum(row, texts)
+                self._take(counter, [self._host.read(path, 64) for path, _, _ in counter.parts])
             except OSError as error:
-                self._fail(self._held, row, error)
+                self._fail(counter.row, os.strerror(error.errno or 0))
 
     def _read_rate(self) -> None:
         row = _row("rate_mbps")
@@ -264,27 +300,18 @@ class Port(object):
             self._held["rate"] = rate_mbps(self._host.read(self._base + "rate", 256))
             self.reasons.pop(row.name, None)
         except OSError as error:
-            self._fail(self._held, row, error)
+            self._fail(row, os.strerror(error.errno or 0))
 
-    def _sum(self, row: Metric, texts: List[Tuple[str, bytes]]) -> Optional[int]:
-        """Add up what a row's files say; None, with the reason, when one of them says nothing."""
-        total = 0
-        self.reasons.pop(row.name, None)
-        for path, text in texts:
-            name = path.rpartition("/")[2]
-            value = whole_number(text)
-            if value is None:
-                self.reasons[row.name] = "not a number"
-                return None
-            if "/counters/" in path and name in BITS and value == (1 << BITS[name]) - 1:
-                self.reasons[row.name] = "full at %d until it is reset" % value
-                return None
-            total += value * 4 if name in WORDS else value
-        return total
+    def _take(self, counter: Counter, texts: Sequence[bytes]) -> None:
+        try:
+            self._held[counter.row.locator] = counter.value(texts)
+            self.reasons.pop(counter.row.name, None)
+        except Unread as why:
+            self._fail(counter.row, str(why))
 
-    def _fail(self, found: Dict[str, Any], row: Metric, error: OSError) -> None:
-        found[row.locator] = None
-        self.reasons[row.name] = os.strerror(error.errno or 0)
+    def _fail(self, row: Metric, reason: str) -> None:
+        self._held[row.locator] = None
+        self.reasons[row.name] = reason
 
 
 def places_of(host: Host, wanted: Sequence[str] = ()) -> List[Place]:
@@ -309,7 +336,7 @@ def places_of(host: Host, wanted: Sequence[str] = ()) -> List[Place]:
 
 def whole_number(text: bytes) -> Optional[int]:
     """Return the number that a line begins with: `4: ACTIVE` is 4; None where there is none."""
-    word = text.strip().partition(b":")[0]
+    word = text.partition(b":")[0].strip()
     return int(word) if word.isdigit() and len(word) <= 20 else None
 
 
