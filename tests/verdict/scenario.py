@@ -25,6 +25,9 @@ class Gpu:
     heat: float = 0.0
     cap: float = 0.0
     model: str = "NVIDIA H100 80GB HBM3"
+    lost: bool = False
+    xid: int = 0
+    xids: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Rank:
     world: int | None = None
     group: str = "slurm:1"
     pid: int = 1000
+    age_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ class Node:
     absent: Mapping[str, str] = field(default_factory=dict)
     without: frozenset[tuple[str, str]] = frozenset()
     held: bool = True
+    cgroup: Mapping[str, float] = field(default_factory=dict)
 
     def rates(self) -> Rates:
         """Return what each entity's counters gain a second, and what its gauges read."""
@@ -100,6 +105,8 @@ class Node:
         for nic in self.nics:
             found["nic", (nic.name,)] = _nic(nic)
         found["disk", ("nvme0n1", "disk")] = self._disk()
+        if self.cgroup:
+            found["cgroup", ("/job", "slurm:1", None)] = {"ranks": len(self.ranks), **self.cgroup}
         for queue, cores in self.kworkers.items():
             found["kworker", (queue,)] = {"kworker_cpu_ms": cores * 1000}
         for subject, reason in self.absent.items():
@@ -144,6 +151,7 @@ def _gpu(gpu: Gpu) -> dict[str, float]:
         "memory_util_pct": gpu.memory, "sm_clock_mhz": gpu.clock, "sm_clock_max_mhz": 1980,
         "throttle_hw_thermal_ns": gpu.heat * 1e9, "throttle_power_cap_ns": gpu.cap * 1e9,
         "throttle_sw_thermal_ns": 0, "throttle_hw_brake_ns": 0,
+        "gpu_lost": int(gpu.lost), "xid": gpu.xid, "xids": gpu.xids,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
@@ -172,6 +180,7 @@ def _rank(rank: Rank, index: int) -> Rates:
             "run_ns": run * threads * 1e9, "delay_ns": delay * threads * 1e9,
             "storage_read_bytes": (rank.read_mb if role == "loader" else 0.0) * 1e6,
             "storage_write_bytes": write_mb * 1e6, "world_size": rank.world or 0,
+            **({} if rank.age_s is None else {"age_s": rank.age_s}),
         }  # fmt: skip
         busy = (rank.gpu.util or 0) / 100
         for wait, share in waits.items():

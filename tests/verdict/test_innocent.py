@@ -17,7 +17,6 @@ from verdict.scenario import (
     Nic,
     Node,
     Play,
-    Rank,
     blamed,
     named,
     rank,
@@ -181,20 +180,6 @@ def test_a_node_whose_processes_are_gone_is_named_by_those_that_wait() -> None:
     assert verdict.job.state == "UNKNOWN"
     assert [(c.kind, c.id) for c in verdict.job.culprits] == [("unknown", "x")]
     assert verdict.job.waiting == PEERS
-
-
-def test_a_node_with_a_lost_gpu_is_named_by_those_that_wait() -> None:
-    lost = Node(
-        "x",
-        ranks=(Rank(name="x.0", main={"unknown": 1.0}, main_run=0.0, loader={}),),
-        absent={"nvml.gpu0": "GPU is lost"},
-        without=ALL_GPU,
-    )
-    nodes = (*named(VICTIM, *PEERS), lost)
-    verdict = after_good(*nodes).run(nodes, 50)
-    assert verdict.job.state == "UNKNOWN"
-    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("unknown", "x")]
-    assert "GPU is lost" in verdict.nodes[-1].text
 
 
 def test_ranks_of_one_node_that_all_spin_are_said_to() -> None:

@@ -45,12 +45,16 @@ class Peers(msgspec.Struct, frozen=True):
         ranks: by group, how many ranks the whole job has: seen, or as its environment says.
         speeds: by port name, the negotiated speeds of that port on all nodes, in Mb/s.
         up: by port name, on how many nodes the link is up.
+        standing: nothing moves on any of the job's nodes that is fresh.
+        spinning: some GPU of the job is busy meanwhile, so it spins.
     """
 
     nodes: int
     ranks: Mapping[str, int]
     speeds: Mapping[str, tuple[float, ...]]
     up: Mapping[str, int]
+    standing: bool = False
+    spinning: bool = False
 
 
 class Context(msgspec.Struct, frozen=True):

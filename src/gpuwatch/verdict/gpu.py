@@ -32,7 +32,8 @@ class Gpu(msgspec.Struct, frozen=True):
     """One GPU over one window; None is what could not be read.
 
     `doubt` says in words why `shares` are less sure than they look; empty when they are not.
-    `worked` tells whether its process was ever seen to use it.
+    `worked` tells whether its process was ever seen to use it, in the `watched_s` since that was
+    first seen. `fresh_xid` is the last critical error, where one came just now.
     """
 
     shares: Shares
@@ -45,6 +46,9 @@ class Gpu(msgspec.Struct, frozen=True):
     clock: float | None = None
     doubt: str = ""
     worked: bool = False
+    watched_s: float = 0.0
+    lost: bool = False
+    fresh_xid: int | None = None
 
 
 def unread(reason: str) -> Gpu:
@@ -54,8 +58,10 @@ def unread(reason: str) -> Gpu:
 
 def read(
     window: Window,
+    slow: Window,
     labels: Labels,
     *,
+    now_us: int,
     occupied: bool,
     partner: bool,
     learned: Learned | None,
@@ -65,7 +71,9 @@ def read(
 
     Args:
         window: of its node.
+        slow: where what is rare is looked for.
         labels: the GPU's, as in the `gpu` table.
+        now_us: viewer's monotonic clock.
         occupied: whether a rank, or some process, holds it.
         partner: whether there is a second rank that it could wait for.
         learned: what its process did before.
@@ -92,6 +100,9 @@ def read(
         _clock(window, labels),
         doubt,
         worked=learned is not None and learned.worked,
+        watched_s=(now_us - learned.since_us) / 1e6 if learned else 0.0,
+        lost=window.latest("gpu", labels, "gpu_lost") == 1,
+        fresh_xid=_fresh_xid(slow, labels),
     )
 
 
@@ -205,6 +216,11 @@ def _throttled(window: Window, labels: Labels) -> float | None:
     kinds = [window.rate("gpu", labels, name) for name in _HEAT]
     read = [ns / 1e9 for ns in kinds if ns is not None]
     return min(1.0, max(read)) if read else None
+
+
+def _fresh_xid(window: Window, labels: Labels) -> int | None:
+    number = window.latest("gpu", labels, "xid")
+    return int(number) if number and window.growth("gpu", labels, "xids") else None
 
 
 def _clock(window: Window, labels: Labels) -> float | None:

@@ -9,54 +9,22 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gpuwatch.model.verdict import Candidate, Culprit, Finding
+from gpuwatch.model.verdict import Culprit, Finding
+from gpuwatch.verdict.charge import Charge, Unseen, culprits_of, of_state, waiting_for
 from gpuwatch.verdict.evidence import Assessment, Kind, percent, ramp
-from gpuwatch.verdict.hysteresis import Claim
+from gpuwatch.verdict.network import faulty_nodes, network
 from gpuwatch.verdict.node import combine, least_waiting, precedence
 from gpuwatch.verdict.rank import Opinion, mean, name_of
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["Charge", "Unseen", "charges"]
+__all__ = ["charges"]
 
 _IMBALANCE_CAP = 0.6
 """A healthy node that others wait for may have more work, or a fault that is not seen."""
-_PATH_CAP = 0.7
-"""Of two nodes, loss on the way out of one is as well loss on the way into the other."""
-_SENDER_CAP = 0.8
-"""The sender counts what is lost: it may be lost on the way into the one that it sends to."""
-_ASTRAY_CAP = 0.5
-"""Loss whose far end is guessed, or is no node of the job that shows it, may be elsewhere."""
-_MINOR = 0.25
-"""Loss below this share of the worst node's comes with it: spurious retransmits on late answers."""
 _PART_CAP = 0.5
 """What a part of the nodes does and nobody waits for need not hold up the job."""
+_NOT_ALIKE = ("PEER", "NETWORK", "HUNG", "UNKNOWN")
 _LOCAL = ("STORAGE", "CPU", "GPU")
-
-
-class Unseen(msgspec.Struct, frozen=True):
-    """Nodes of the job without fresh samples, and how many of its ranks are on no node seen.
-
-    `empty` are nodes that are seen and have nothing of the job.
-    """
-
-    nodes: tuple[str, ...] = ()
-    empty: tuple[str, ...] = ()
-    ranks: int = 0
-    share: float = 0.0
-
-
-class Charge(msgspec.Struct, frozen=True):
-    """One thing that may be said of the job: evidence, who is to blame, who waits."""
-
-    found: Assessment
-    culprits: tuple[Culprit, ...] = ()
-    waiting: tuple[str, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
-
-    @property
-    def claim(self) -> Claim:
-        """Return what is followed over time."""
-        return Claim(self.found.state, self.found.cause, self.culprits)
 
 
 def charges(
@@ -70,11 +38,40 @@ def charges(
         unseen: what could be to blame and is not seen.
         t: thresholds of the judge.
     """
-    found = [*_least(nodes, ranks, t), *_network(nodes, t), *_alike(nodes, t)]
+    found = _faults(nodes, t) or _standing(nodes, t)
+    found += [*_least(nodes, ranks, t), *network(nodes, t), *_alike(nodes, t)]
     found = [_discounted(charge, unseen) for charge in found if charge.found.confidence > 0]
     found += _puzzles(nodes, ranks, unseen, t)
     found.sort(key=lambda c: precedence(c.found))
     return (*found, _unknown(nodes))
+
+
+def _faults(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+    """Charge GPUs that the driver lost or reported: one such stands above all that waits for it."""
+    made = []
+    for node in nodes:
+        found = of_state(node, "GPU")
+        if found is not None and found.cause == "fault" and found.confidence >= t.score:
+            made.append(Charge(found, culprits_of(node), waiting_for(nodes, {node.node}, t)))
+    return made
+
+
+def _standing(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+    """Charge the one that does not spin, where nothing moves and the others spin for it."""
+    found = [a for node in nodes if (a := of_state(node, "HUNG")) and a.confidence >= t.score]
+    if not found or len(found) < len(nodes):
+        return []
+    quiet = [n for n in nodes if n.shares is not None and n.shares.spin < t.lost]
+    surest = max(found, key=lambda a: (a.confidence, a.text))
+    if 0 < len(quiet) <= max(1.0, t.culprit_share * len(nodes)) and len(quiet) < len(nodes):
+        culprits = tuple(c for node in quiet for c in culprits_of(node))
+        surest = max((a for n in quiet if (a := of_state(n, "HUNG"))), key=lambda a: a.confidence)
+        return [Charge(surest, culprits, waiting_for(nodes, {n.node for n in quiet}, t))]
+    inside = nodes[0].low if len(nodes) == 1 else ()
+    if inside:
+        return [Charge(surest, culprits_of(nodes[0]))]
+    text = "stands still: nothing moves on any node, and none stands out"
+    return [Charge(msgspec.structs.replace(surest, text=text), (Culprit("unknown", "unknown"),))]
 
 
 def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) -> list[Charge]:
@@ -93,7 +90,7 @@ def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) ->
         for n in nodes
         if n not in low and n.wait is not None and n.wait >= min(known) + t.wait_spread
     )
-    culprits = tuple(c for node in low for c in _culprits(node))
+    culprits = tuple(c for node in low for c in culprits_of(node))
     sure = 0.7 + 0.3 * ramp(spread, t.wait_spread, 2 * t.wait_spread)
     gap = Finding(
         "wait_spread", spread * 100, "%", t.wait_spread * 100,
@@ -103,7 +100,7 @@ def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) ->
     for found in combine(low):
         if found.state in _LOCAL:
             made.append(Charge(_joined(found, gap, found.score * sure), culprits, waiting))
-        elif found.state == "COMPUTE" and not _faulty(nodes, t):
+        elif found.state == "COMPUTE" and not faulty_nodes(nodes, t):
             score = min(_IMBALANCE_CAP, found.score * sure)
             even = msgspec.structs.replace(
                 _joined(found, gap, score), cause="imbalance",
@@ -123,7 +120,7 @@ def _inside(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> list[Char
         for r in ranks
         if r.rank and r.rank not in node.low and (r.wait or 0.0) >= t.wait_spread
     )
-    culprits = _culprits(node)
+    culprits = culprits_of(node)
     return [
         Charge(
             found
@@ -139,112 +136,13 @@ def _inside(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> list[Char
     ]
 
 
-def _culprits(node: Opinion) -> tuple[Culprit, ...]:
-    """Name the node, or the ranks on it that stand out, or the one slow GPU."""
-    if node.gpu is not None and node.ranking[0].state == "GPU":
-        return (Culprit("gpu", f"GPU {node.gpu} of {node.node}", (node.node,)),)
-    if node.low:
-        return tuple(Culprit("rank", name_of(node.node, r), (node.node,)) for r in node.low)
-    return (Culprit("node", node.node, (node.node,)),)
-
-
-def _of(node: Opinion, state: str) -> Assessment | None:
-    return next((a for a in node.ranking if a.state == state), None)
-
-
-def _faulty(nodes: Sequence[Opinion], t: Thresholds) -> list[tuple[Opinion, Assessment]]:
-    """Return the nodes whose network is at fault by their own counters."""
-    pairs = [(node, _of(node, "NETWORK")) for node in nodes]
-    return [(n, a) for n, a in pairs if a is not None and a.confidence >= t.score]
-
-
-def _network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
-    """Charge a port, path or the fabric; loss belongs to a path, and is counted by its sender."""
-    faulty = _faulty(nodes, t)
-    if not faulty:
-        return []
-    kinds: dict[Kind, list[tuple[Opinion, Assessment]]] = {}
-    for node, found in faulty:
-        kinds.setdefault(Kind(found.state, found.cause), []).append((node, found))
-    made = []
-    for kind, every in kinds.items():
-        worst = max(_lost(a) for _, a in every)
-        pairs = [(n, a) for n, a in every if _lost(a) >= _MINOR * worst]
-        surest = max((a for _, a in pairs), key=lambda a: (a.confidence, a.text))
-        score = sum(sorted(a.confidence for _, a in pairs)) / len(pairs)
-        culprits, cap, text = _where(kind, [n.node for n, _ in pairs], nodes, surest.text, t)
-        blamed = {c for culprit in culprits for c in culprit.nodes if culprit.kind == "node"}
-        waiting = tuple(n.node for n in nodes if n.node not in blamed and (n.wait or 0.0) >= t.lost)
-        found = msgspec.structs.replace(surest, score=score, coverage=1.0, cap=cap, text=text)
-        made.append(Charge(found, culprits, waiting))
-    return made
-
-
-def _lost(found: Assessment) -> float:
-    """Return which share of segments was sent again; 0 where that is not what was found."""
-    rates = (f.value for f in found.support if f.metric == "tcp_retrans_segs")
-    return next(rates, None) or 0.0
-
-
-def _where(
-    kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], text: str, t: Thresholds
-) -> tuple[tuple[Culprit, ...], float, str]:
-    """Return whom a network fault belongs to, how surely at most, and what to say of it."""
-    own = tuple(Culprit("node", name, (name,)) for name in faulty)
-    if len(faulty) == len(nodes) > 2:
-        everyone = Culprit("job", "network", tuple(faulty))
-        return (everyone,), _PATH_CAP, text
-    if kind.cause in ("link", "bandwidth"):
-        return own, 1.0, text
-    if len(nodes) == 2:
-        ends = sorted(n.node for n in nodes)
-        path = _path(faulty[0], ends, both=len(faulty) == len(ends))
-        return (path,), _PATH_CAP, f"{text}; either end may be at fault"
-    far = _far_ends(nodes, t)
-    if far is None and len(faulty) == len(nodes) - 1:
-        rest = next(n.node for n in nodes if n.node not in faulty)
-        text = "is what all others lose packets to: its way in is suspected, or theirs out"
-        return (Culprit("node", rest, (rest,)),), _ASTRAY_CAP, text
-    if far is None:
-        return own, _SENDER_CAP, f"{text}; the way out is suspected, or the way to whom it sends"
-    if len(far) > 1 and len(faulty) > 1:
-        among = tuple(sorted({*faulty, *far}))
-        return (Culprit("job", "network", among),), _PATH_CAP, f"{text}, among {len(among)} nodes"
-    if len(far) == 1 and len(faulty) > 1:
-        text = f"loses packets on its way in: {len(faulty)} nodes send again to it"
-        return (Culprit("node", far[0], (far[0],)),), _SENDER_CAP, text
-    if len(far) == 1 and far[0] != faulty[0]:
-        path = _path(faulty[0], [faulty[0], far[0]], both=False)
-        return (path,), _PATH_CAP, f"{text}; either end may be at fault"
-    if far:
-        return own, _SENDER_CAP, f"{text}; its way out is suspected"
-    return own, _ASTRAY_CAP, f"{text}, to no node of this job that shows it"
-
-
-def _far_ends(nodes: Sequence[Opinion], t: Thresholds) -> list[str] | None:
-    """Return the nodes that segments come to out of order; None where that is not known."""
-    shares = {n.node: n.disorder for n in nodes if n.disorder is not None}
-    if len(shares) < len(nodes):
-        return None
-    limit = max(t.out_of_order, _MINOR * max(shares.values()))
-    return sorted(node for node, share in shares.items() if share >= limit)
-
-
-def _path(sender: str, ends: Sequence[str], *, both: bool) -> Culprit:
-    """Name the path between two nodes, from the one that sends again; both ends belong to it."""
-    if both:
-        return Culprit("path", " <-> ".join(ends), tuple(ends))
-    receiver = next(name for name in ends if name != sender)
-    return Culprit("path", f"{sender} -> {receiver}", (sender, receiver))
-
-
 def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     """Say of the whole job what all its nodes do; of a part, what that part does."""
     if not nodes:
         return []
     made = []
     for found in combine(nodes):
-        if found.state in ("PEER", "NETWORK", "UNKNOWN"):
+        if found.state in _NOT_ALIKE or found.cause == "fault":
             continue
         kind = Kind(found.state, found.cause)
         having = [n for n in nodes if _confidence(n, kind) >= t.score]
@@ -252,8 +150,10 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
             spun = sum((n.wait or 0.0) >= t.lost for n in nodes)
             if spun <= t.culprit_share * len(nodes) or spun == len(nodes):
                 made.append(Charge(_computes(found, nodes, t)))
-        elif found.state == "IDLE" or len(nodes) == 1:
-            made.append(Charge(found, () if found.state == "IDLE" else _culprits(nodes[0])))
+        elif found.state == "IDLE" or (found.state == "STARTUP" and len(having) == len(nodes)):
+            made.append(Charge(found))
+        elif len(nodes) == 1:
+            made.append(Charge(found, culprits_of(nodes[0])))
         elif having and len(having) == len(nodes):
             everyone = Culprit("job", "all nodes", tuple(n.node for n in nodes))
             made.append(Charge(found, (everyone,)))
@@ -262,10 +162,10 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
             if waiting:
                 score = found.score * len(nodes) / (len(having) + len(waiting))
                 part = msgspec.structs.replace(found, score=score)
-                made.append(Charge(part, tuple(c for n in having for c in _culprits(n)), waiting))
+                made.append(Charge(part, tuple(c for n in having for c in culprits_of(n)), waiting))
             else:
                 part = msgspec.structs.replace(found, score=min(_PART_CAP, found.score))
-                made.append(Charge(part, tuple(c for n in having for c in _culprits(n))))
+                made.append(Charge(part, tuple(c for n in having for c in culprits_of(n))))
     return made
 
 
@@ -321,7 +221,7 @@ def _puzzles(
             return [Charge(_nothing(nodes, text, t.score), hidden, waiting)]
     low = [nodes[i] for i in least_waiting([n.wait for n in nodes], t.wait_spread)]
     if low and len(low) <= max(1.0, t.culprit_share * len(nodes)):
-        culprits = tuple(c for n in low for c in _culprits(n))
+        culprits = tuple(c for n in low for c in culprits_of(n))
         text = f"waits for {_list([c.id for c in culprits])}, and why cannot be told"
         return [Charge(_nothing(low, text, t.score), culprits, waiting)]
     nobody = (Culprit("unknown", "unknown"),)

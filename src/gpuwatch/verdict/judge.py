@@ -9,8 +9,9 @@ from gpuwatch.model.verdict import Finding, JobVerdict, Recurring, Verdict
 from gpuwatch.model.view import NodeView, View
 from gpuwatch.verdict import node as nodes
 from gpuwatch.verdict import rank, statement
+from gpuwatch.verdict.charge import Unseen
 from gpuwatch.verdict.hysteresis import Claim, Track, recurring, reset, step
-from gpuwatch.verdict.job import Unseen, charges
+from gpuwatch.verdict.job import charges
 from gpuwatch.verdict.levels import Learned
 from gpuwatch.verdict.pace import Pace, follow, follow_steps, slowdown
 from gpuwatch.verdict.peers import UNSEEN, Survey
@@ -123,7 +124,7 @@ class Judge:
 
     def _look(self, view: View) -> Survey:
         if self._survey is None or self._survey[0] != view.event_no:
-            self._survey = (view.event_no, Survey(view))
+            self._survey = (view.event_no, Survey(view, self.thresholds))
         return self._survey[1]
 
     def _settle(self, view: View, opinion: Opinion) -> Verdict:

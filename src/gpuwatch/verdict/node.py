@@ -62,6 +62,9 @@ def combine(opinions: Sequence[Opinion]) -> tuple[Assessment, ...]:
 def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds) -> Opinion:
     """Judge a node by its ranks, of which there is at least one."""
     chosen = least_waiting([rank.wait for rank in ranks], t.wait_spread)
+    broken = [i for i, rank in enumerate(ranks) if _broken(rank)]
+    if len(ranks) > len(broken) > 0:
+        chosen = broken
     low = [ranks[i] for i in chosen] or list(ranks)
     waits = [rank.wait for rank in ranks if rank.wait is not None]
     missing: dict[str, Missing] = {m.signal: m for rank in ranks for m in rank.missing}
@@ -77,3 +80,8 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
         low[0].gpu if len(low) == 1 else None,
         ranks[0].disorder,
     )
+
+
+def _broken(rank: Opinion) -> bool:
+    """Tell whether a rank's GPU is lost or reported: nobody knows then how long it waits."""
+    return (rank.ranking[0].state, rank.ranking[0].cause) == ("GPU", "fault")

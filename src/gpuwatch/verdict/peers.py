@@ -10,6 +10,8 @@ from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Values
 from gpuwatch.model.view import NodeView, View
 from gpuwatch.verdict.evidence import Peers
+from gpuwatch.verdict.still import stands
+from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["SESSION", "UNSEEN", "Survey", "held_gpus"]
 
@@ -18,6 +20,7 @@ SESSION = "session"
 UNSEEN = ""
 """The job of GPUs that are held on nodes where no rank is seen."""
 _WORLD = catalogue.INDEX["thread_group"]["world_size"]
+_UTIL = catalogue.INDEX["gpu"]["util_pct"]
 _SPEED = catalogue.INDEX["nic"]["speed_mbps"]
 _CARRIER = catalogue.INDEX["nic"]["carrier"]
 
@@ -31,7 +34,7 @@ class Survey:
         peers: what causes compare with.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, thresholds: Thresholds) -> None:
         self._jobs: dict[tuple[str, str], str] = {}
         seen: Counter[str] = Counter()
         world: dict[str, int] = {}
@@ -45,13 +48,23 @@ class Survey:
         ranked = {job: max(count, world.get(job, 0)) for job, count in seen.items()}
         jobs = [job for job in ranked if job != UNSEEN] or [UNSEEN]
         self.main = max(jobs, key=lambda job: (seen[job], ranked.get(job, 0), job))
+        part = [node for node in fresh if self._belongs(node)]
+        standing = bool(part) and all(stands(node, thresholds) for node in part)
         self.peers = Peers(
-            len(fresh), ranked, {name: tuple(sorted(s)) for name, s in speeds.items()}, up
+            len(fresh),
+            ranked,
+            {name: tuple(sorted(s)) for name, s in speeds.items()},
+            up,
+            standing,
+            standing and any(_busy(node, thresholds) for node in part),
         )
 
     def job(self, node: str, group: str | None) -> str:
         """Return which job a group on a node belongs to."""
         return UNSEEN if group is None else self._jobs.get((node, group), group)
+
+    def _belongs(self, node: NodeView) -> bool:
+        return any(self._jobs.get((node.name, group)) == self.main for group in _groups(node))
 
     def _ranks(self, node: NodeView, seen: Counter[str], world: dict[str, int]) -> None:
         groups = _groups(node)
@@ -71,6 +84,13 @@ def held_gpus(node: NodeView) -> set[int]:
     if sample is None:
         return set()
     return {index for row in sample.rows("gpu_process") if isinstance(index := row.labels[0], int)}
+
+
+def _busy(node: NodeView, thresholds: Thresholds) -> bool:
+    """Tell whether a GPU is busy now."""
+    limit = thresholds.gpu_idle * 100
+    rows = node.sample.rows("gpu") if node.sample else ()
+    return any((row.values[_UTIL] or 0) >= limit for row in rows)
 
 
 def _groups(node: NodeView) -> dict[str, dict[str, int]]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Candidate, Culprit, Finding, Missing, Shares, Verdict
+from gpuwatch.verdict.charge import Charge
 from gpuwatch.verdict.evidence import Assessment
 from gpuwatch.verdict.hysteresis import UNKNOWN, Claim, Track
-from gpuwatch.verdict.job import Charge
 from gpuwatch.verdict.rank import Opinion, name_of
 from gpuwatch.verdict.thresholds import Thresholds
 

@@ -229,6 +229,14 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     recurring_within: Annotated[
         float, _time("Stretch in which episodes are counted.", _OWN, 86_400)
     ] = 900.0
+    hung_after: Annotated[
+        float,
+        _time(
+            "Stretch in which nothing at all must have moved on any node before a job hangs.",
+            "steps take seconds; checkpoints, evaluation and collections move something",
+            30,
+        ),
+    ] = 30.0
     learn_after: Annotated[
         float,
         _time("Seconds of full work from which a GPU's own compute level is taken.", _OWN),

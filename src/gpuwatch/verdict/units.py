@@ -68,7 +68,7 @@ def opinions(
             look.thresholds,
             cores.get(group or ""),
         )
-        index = unit.gpu[0] if unit.gpu else None
+        index = unit.gpu[0] if unit.gpu else unit.rank.gpu if unit.rank else None
         found.append(
             rank.judge(
                 look.node.name, unit.name, group, index if isinstance(index, int) else None, context
@@ -139,7 +139,9 @@ def _gpu(
     learned[key] = known
     return gpu.read(
         look.fast,
+        look.slow,
         unit.gpu,
+        now_us=look.now_us,
         occupied=unit.held,
         partner=partner,
         learned=known,

@@ -10,6 +10,8 @@ from gpuwatch.verdict.causes import (
     checkpoint,
     compute,
     data_prep,
+    fault,
+    hung,
     idle,
     link,
     loss,
@@ -19,6 +21,7 @@ from gpuwatch.verdict.causes import (
     pinned,
     quota,
     read,
+    startup,
     system,
     throttled,
 )
@@ -29,7 +32,7 @@ __all__ = ["CAUSES"]
 CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
     cause.assess
     for cause in (
-        throttled, checkpoint, read, data_prep, main_thread, pinned, quota, system, link, loss, path,
-        bandwidth, peer, compute, idle,
+        fault, throttled, checkpoint, read, data_prep, main_thread, pinned, quota, system, link, loss, path,
+        bandwidth, peer, hung, startup, compute, idle,
     )
 )  # fmt: skip

@@ -1,0 +1,53 @@
+"""HUNG: nothing moves any more, on any node of the job that is seen.
+
+One node at which nothing moves may wait for another that works: only all together hang.
+"""
+
+from gpuwatch.verdict.causes import checkpoint, read
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    Kind,
+    Signal,
+    asleep,
+    assessment,
+    number,
+    percent,
+)
+
+NAME = Kind("HUNG", None)
+_SCORE = 0.9
+_QUIET_CAP = 0.6
+"""Ranks none of which is in a collective may as well wait for work from outside."""
+
+
+def assess(context: Context) -> Assessment:
+    """Judge one rank."""
+    t, gpu, main = context.thresholds, context.gpu, context.role("main")
+    blocked = max(read.blocked(context)[0], checkpoint.blocked(context))
+    spins = gpu.shares.spin >= t.lost
+    if not context.peers.standing or context.rank is None or blocked >= t.storage_wait:
+        return Assessment(*NAME, 0.0)
+    if not (spins or context.peers.spinning or gpu.worked):
+        return Assessment(*NAME, 0.0)
+    does = "spins in a collective" if spins else "does nothing"
+    return assessment(
+        context,
+        NAME,
+        _SCORE,
+        text=f"stands still: its GPU {does}, its threads do not run, and nothing goes over a wire",
+        support=(
+            number("standing", t.hung_after, "s", t.hung_after, "nothing moved on any node for"),
+            percent("gpu.spin", gpu.shares.spin, t.lost, "GPU spins") if spins else
+            percent("util_pct", gpu.util, t.gpu_idle, "GPU utilisation"),
+            percent("thread_group.main.run", main.run, None, "main thread on a CPU"),
+        ),
+        signals=(
+            Signal("rdma", "rdma" not in context.absent, 0.0),
+            Signal("threads.wchan", main.waits is not None, 0.1),
+        ),
+        cap=1.0 if spins or (context.peers.spinning and asleep(context)) else _QUIET_CAP,
+    )  # fmt: skip
+
+
+__all__ = ["NAME", "assess"]

@@ -1,0 +1,194 @@
+"""What ranks do on a node: their threads, where these wait, and what they may use."""
+
+import msgspec
+
+from gpuwatch.agent.metric import Labels
+from gpuwatch.model.view import Window
+from gpuwatch.verdict.features.rates import scaled
+
+__all__ = ["Allowance", "Role", "Threads", "Waits", "threads"]
+
+ENOUGH_SAMPLES = 10
+"""Thread samples below which no share is told: two seconds at 5 Hz."""
+_WANTED = 0.02
+"""Share of a CPU that threads must have wanted before it is told which part of it they got."""
+_HIDDEN_QUOTAS = {"cgroup.above", "cgroup.quota_cpus"}
+"""Where these are absent there may be a quota that is not seen."""
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """Where a role's threads were found, as shares of their samples.
+
+    `starved` tells whether only samples count in which the rank's GPU was idle: with a full
+    prefetch queue, loaders that read while the GPU works are no wait.
+    """
+
+    shares: dict[str, float]
+    samples: float
+    starved: bool
+
+    def share(self, *families: str) -> float:
+        """Return the share of samples in these families."""
+        return sum(self.shares.get(family, 0.0) for family in families)
+
+    def longest(self, *families: str) -> str:
+        """Return which of these families was met most."""
+        return max(families, key=lambda family: (self.shares.get(family, 0.0), family))
+
+
+class Role(msgspec.Struct, frozen=True):
+    """The threads of one role: `run` and `delay` are shares of one CPU, a thread that uses any.
+
+    `cores` is what all of them used together.
+    """
+
+    threads: float | None = None
+    run: float | None = None
+    delay: float | None = None
+    cores: float | None = None
+    read_mb_s: float | None = None
+    write_mb_s: float | None = None
+    waits: Waits | None = None
+
+    @property
+    def late(self) -> float | None:
+        """Return the part of the time that its threads wanted to run in which they did not."""
+        if self.run is None or self.delay is None or self.run + self.delay < _WANTED:
+            return None
+        return self.delay / (self.run + self.delay)
+
+
+class Allowance(msgspec.Struct, frozen=True):
+    """What a rank's control group lets it use.
+
+    `throttled` is the share of periods in which a quota stopped it: 0 without a quota. `cpus` is
+    on how many CPUs it may run.
+    """
+
+    throttled: float | None = None
+    cpus: float | None = None
+
+
+class Threads(msgspec.Struct, frozen=True):
+    """A rank: one process tree."""
+
+    group: str
+    rank: str
+    pid: int | None
+    gpu: int | None
+    world: int | None
+    roles: dict[str, Role]
+    allowance: Allowance = Allowance()
+    age_s: float | None = None
+
+    def role(self, name: str) -> Role:
+        """Return a role; one of which nothing is known when the rank has none."""
+        return self.roles.get(name, Role())
+
+
+def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
+    """Return the ranks of a node's last sample.
+
+    Args:
+        window: what is told as a mean.
+        slow: where a thread was looked at too seldom in the other, as on a busy node.
+    """
+    waits = _waits(slow) | _waits(window)
+    found: dict[tuple[str, str], Threads] = {}
+    for labels in window.entities("thread_group"):
+        group, rank, name = str(labels[0]), str(labels[1]), str(labels[2])
+        role = _role(window, labels, waits.get((group, rank, name)))
+        known = found.get((group, rank))
+        if known is None:
+            known = found[group, rank] = Threads(
+                group,
+                rank,
+                _number(labels[3]),
+                _number(labels[4]),
+                _world(window, labels),
+                {},
+                _allowance(window, group, rank),
+                window.latest("thread_group", labels, "age_s"),
+            )
+        known.roles[name] = role
+    return tuple(found.values())
+
+
+def _waits(window: Window) -> dict[tuple[str, str, str], Waits]:
+    every: dict[tuple[str, str, str], dict[str, float]] = {}
+    starved: dict[tuple[str, str, str], dict[str, float]] = {}
+    for labels, count in window.growths("thread_wait", "wait_samples"):
+        if count == 0:
+            continue
+        key, family = (str(labels[0]), str(labels[1]), str(labels[2])), str(labels[3])
+        for table in (every, starved) if labels[4] == "idle" else (every,):
+            role = table.setdefault(key, {})
+            role[family] = role.get(family, 0.0) + count
+    found = {}
+    for key, counts in every.items():
+        alone = starved.get(key, {})
+        known = _shares(alone, starved=True) or _shares(counts, starved=False)
+        if known:
+            found[key] = known
+    return found
+
+
+def _shares(counts: dict[str, float], *, starved: bool) -> Waits | None:
+    total = sum(counts.values())
+    if total < ENOUGH_SAMPLES:
+        return None
+    return Waits({family: n / total for family, n in counts.items()}, total, starved)
+
+
+def _role(window: Window, labels: Labels, waits: Waits | None) -> Role:
+    threads = window.rate("thread_group", labels, "threads")
+    sampled = window.rate("thread_group", labels, "sampled_threads")
+    run = window.rate("thread_group", labels, "run_ns")
+    delay = window.rate("thread_group", labels, "delay_ns")
+    return Role(
+        threads,
+        run / 1e9 / sampled if run is not None and sampled else None,
+        delay / 1e9 / sampled if delay is not None and sampled else None,
+        scaled(run, 1e-9),
+        scaled(window.rate("thread_group", labels, "storage_read_bytes"), 1e-6),
+        scaled(window.rate("thread_group", labels, "storage_write_bytes"), 1e-6),
+        waits,
+    )
+
+
+def _allowance(window: Window, group: str, rank: str) -> Allowance:
+    """Return what the cgroup of a rank allows, or the one that it shares with others."""
+    fits = (("group", group), ("rank", rank))
+    best: Labels | None = None
+    for labels in window.entities("cgroup"):
+        serves = dict(zip(("group", "rank"), labels[1:3], strict=True))
+        if not window.latest("cgroup", labels, "ranks"):
+            continue
+        if all(serves[name] in (None, own) for name, own in fits) and (
+            best is None or serves["rank"] is not None
+        ):
+            best = labels
+    if best is None:
+        return Allowance()
+    return Allowance(_stopped(window, best), window.latest("cgroup", best, "cpus_allowed"))
+
+
+def _stopped(window: Window, labels: Labels) -> float | None:
+    """Return the share of periods in which a quota stopped a cgroup; 0 where it has none."""
+    stopped = window.growth("cgroup", labels, "throttled_periods")
+    periods = window.growth("cgroup", labels, "periods")
+    if window.latest("cgroup", labels, "quota_cpus") is None:
+        hidden = {labels[0] for labels in window.entities("absence")} & _HIDDEN_QUOTAS
+        return None if hidden else 0.0
+    if stopped is None or periods is None:
+        return None
+    return min(1.0, stopped / periods) if periods else 0.0
+
+
+def _world(window: Window, labels: Labels) -> int | None:
+    world = window.latest("thread_group", labels, "world_size")
+    return None if world is None else int(world)
+
+
+def _number(label: object) -> int | None:
+    return label if isinstance(label, int) else None

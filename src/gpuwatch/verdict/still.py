@@ -1,0 +1,94 @@
+"""Whether nothing at all moves on a node: what a job that hangs looks like.
+
+Threads sleep or spin without a change, GPUs spin or do nothing, and no byte of the job goes over a
+wire or to storage. Idle ports alone are normal: on one node with NVLink they always are.
+"""
+
+from gpuwatch.agent.metric import Labels
+from gpuwatch.model.view import NodeView, Window
+from gpuwatch.verdict.thresholds import Thresholds
+
+__all__ = ["stands"]
+
+_ENOUGH = 0.9
+"""Share of the time that must have been watched."""
+_QUIET_BYTES_S = 500_000.0
+"""Sessions, mounts and monitors move less; a step's gradients are megabytes."""
+_QUIET_STORAGE_BYTES_S = 50_000.0
+_EVEN = 0.04
+"""How far from a whole number of CPUs a role's use may be: its threads sleep, or spin for their GPU."""
+_FLAT = 0.03
+"""Change of power, as a share of the limit, within the noise of the board's sensor."""
+_NOTHING, _FULL = 5.0, 95.0
+"""Utilisation up to which a GPU does nothing, and from which it may spin, in percent."""
+
+
+def stands(node: NodeView, thresholds: Thresholds) -> bool:
+    """Tell whether ranks are there, and nothing moved for long enough; what is not read is no proof."""
+    window = node.window(thresholds.hung_after)
+    if node.stale or window is None or window.seconds < _ENOUGH * thresholds.hung_after:
+        return False
+    groups = window.entities("thread_group")
+    return (
+        bool(groups)
+        and _quiet(window, "nic")
+        and _quiet(window, "rdma")
+        and all(_sleeps(window, labels) for labels in groups)
+        and _same_threads(window, groups)
+        and _gpus_stand(node, window, {labels[4] for labels in groups}, thresholds)
+    )
+
+
+def _quiet(window: Window, scope: str) -> bool:
+    return all(
+        (window.rate(scope, labels, way) or 0.0) < _QUIET_BYTES_S
+        for labels in window.entities(scope)
+        for way in ("rx_bytes", "tx_bytes")
+    )
+
+
+def _sleeps(window: Window, labels: Labels) -> bool:
+    """Tell whether a role's threads sleep, or spin for a GPU that is busy, and move no files."""
+    run_ns = window.rate("thread_group", labels, "run_ns")
+    moved = [
+        window.rate("thread_group", labels, name) or 0.0
+        for name in ("storage_read_bytes", "storage_write_bytes")
+    ]
+    if run_ns is None or max(moved) >= _QUIET_STORAGE_BYTES_S:
+        return False
+    cores = run_ns / 1e9
+    gpu = next((g for g in window.entities("gpu") if g[0] == labels[4]), None)
+    if gpu is None or (window.rate("gpu", gpu, "util_pct") or 0.0) < _FULL:
+        return cores <= _EVEN
+    return abs(cores - round(cores)) <= _EVEN * max(1.0, cores)
+
+
+def _same_threads(window: Window, groups: tuple[Labels, ...]) -> bool:
+    """Tell whether the ranks were there all the time: what has just begun does not hang."""
+    before = {row.labels for row in window.first.sample.rows("thread_group")}
+    return before >= set(groups)
+
+
+def _gpus_stand(
+    node: NodeView, window: Window, used: set[str | int | None], thresholds: Thresholds
+) -> bool:
+    fast = node.window(thresholds.fast_window)
+    gpus = [labels for labels in window.entities("gpu") if labels[0] in used]
+    return (
+        fast is not None and bool(gpus) and all(_stands(fast, window, g, thresholds) for g in gpus)
+    )
+
+
+def _stands(fast: Window, slow: Window, gpu: Labels, thresholds: Thresholds) -> bool:
+    util = slow.rate("gpu", gpu, "util_pct")
+    if slow.latest("gpu", gpu, "gpu_lost"):
+        return True
+    if util is None:
+        return False
+    if util <= _NOTHING:
+        return True
+    power, now = slow.rate("gpu", gpu, "power_w"), fast.rate("gpu", gpu, "power_w")
+    limit = slow.rate("gpu", gpu, "power_limit_w")
+    if util < _FULL or power is None or now is None or not limit:
+        return False
+    return power <= thresholds.spin_power * limit and abs(power - now) <= _FLAT * limit
