@@ -229,7 +229,8 @@ def test_a_frame_waits_for_its_names_but_not_for_ever() -> None:
 
 
 def test_the_last_four_generations_are_kept() -> None:
-    growing = [{"nic": {(f"eth{i}",): [None] * 12 for i in range(n)}} for n in range(1, 7)]
+    nothing = [None] * len(catalogue.VALUES["nic"])
+    growing = [{"nic": {(f"eth{i}",): nothing for i in range(n)}} for n in range(1, 7)]
     wire = Wire(growing)
     names = [m for place, m in enumerate(wire.messages) if place and place not in wire.data]
     data = [wire.messages[place] for place in wire.data]
