@@ -14,6 +14,7 @@ from gpuwatch.agent.child import unkillable
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.nvml.child import LENGTH
 from gpuwatch.agent.nvml.locator import RefusedError
+from gpuwatch.agent.nvml.parent import Probe
 from gpuwatch.agent.nvml.poller import plausible
 from gpuwatch.agent.sources.nvml import Reader
 
@@ -110,3 +111,25 @@ def test_memory_must_add_up() -> None:
     plausible(Memory(100, 40, 55, reserved=5))
     with pytest.raises(RefusedError):
         plausible(Memory(128, 7, 8))
+
+
+def test_each_silence_makes_the_next_deadline_longer_up_to_a_minute() -> None:
+    """E25: a driver that hangs under load is not started again and again."""
+    child = subprocess.Popen(["sleep", "60"])
+    probe = Probe(Host(), [], lambda message, now: None)
+    deadlines = []
+    for _ in range(6):
+        ours, theirs = os.pipe()
+        os.close(theirs)
+        probe.pid, probe._pipe, probe.full_at = child.pid, ours, probe._began + 1
+        deadlines.append(next(s for s in range(1, 100) if silent(probe, s)))
+        probe.dying = 0
+    assert deadlines == [11, 21, 41, 61, 61, 61]
+    child.wait(10)
+
+
+def silent(probe: Probe, seconds: int) -> bool:
+    """Whether a child is killed after so long a silence."""
+    probe._next_start = float("inf")
+    probe.care(probe._answered + seconds)
+    return not probe.pid

@@ -98,6 +98,9 @@ def test_idle_at_the_power_of_work_is_not_believed(host: Host) -> None:
     assert missing == {"nvml.util_pct": "0 % at high power: not to be believed"}
     reader.take(["util", [[0, 0]]], 1)
     assert reader.host.board.gpu_util == {0: None}
+    in_step = answers(util_mean_pct=70, power_w=180_000, power_limit_w=250_000)
+    [row], missing = read(reader, in_step)
+    assert (row["util_pct"], row["util_mean_pct"], missing) == (0, 70, {})
     [row], missing = read(reader, answers(util_pct=97, power_w=180_000, power_limit_w=250_000))
     assert (row["util_pct"], missing) == (97, {})
 

@@ -59,8 +59,8 @@ def test_all_metrics_of_a_computing_gpu(sim: Sim, loop: Loop) -> None:
         "gpm_nvlink_tx_bytes_s": 0,
         "nvlink_rx_bytes": 0,
         "nvlink_tx_bytes": 0,
-        "nvlinks": 18,
-        "nvlinks_up": 18,
+        "nvlink_links": 18,
+        "nvlink_up": 18,
         "nvlink_replays": 0,
         "nvlink_recoveries": 0,
         "nvlink_crc_errors": 0,
@@ -222,7 +222,7 @@ def test_links_errors_and_modes(sim: Sim, sim_env: dict[str, str]) -> None:
         reading = loop.until(live)
     first, second = reading["gpu"]
     names = (
-        "nvlinks", "nvlinks_up", "nvlink_replays", "nvlink_recoveries", "nvlink_crc_errors",
+        "nvlink_links", "nvlink_up", "nvlink_replays", "nvlink_recoveries", "nvlink_crc_errors",
         "pcie_replays", "ecc_uncorrected", "retirement_pending", "remap_failed", "compute_mode",
         "decoder_util_pct",
     )  # fmt: skip

@@ -66,8 +66,8 @@ ROWS = (
     Metric("pcie_tx_bytes", "gpu", COUNTER, "int", "B", "field NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "PCIe bytes from the GPU; wraps."),
     Metric("nvlink_rx_bytes", "gpu", COUNTER, "int", "B", "field NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX all", "NVLink payload to the GPU, all links: before Hopper too.", scale=1024),
     Metric("nvlink_tx_bytes", "gpu", COUNTER, "int", "B", "field NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX all", "NVLink payload from the GPU, all links: before Hopper too.", scale=1024),
-    Metric("nvlinks", "gpu", GAUGE, "int", "1", "links .total", "NVLinks that the GPU has.", high=64),
-    Metric("nvlinks_up", "gpu", GAUGE, "int", "1", "links .up", "NVLinks that are up: fewer than its siblings have is a fault.", high=64),
+    Metric("nvlink_links", "gpu", GAUGE, "int", "1", "links .total", "NVLinks that the GPU has.", high=64),
+    Metric("nvlink_up", "gpu", GAUGE, "int", "1", "links .up", "NVLinks that are up: fewer than its siblings have is a fault.", high=64),
     Metric("nvlink_replays", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Packets sent again over NVLink, all links."),
     Metric("nvlink_recoveries", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL | errors NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS all", "Times that an NVLink was trained anew."),
     Metric("nvlink_crc_errors", "gpu", COUNTER, "int", "1", "errors NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "Broken flow control units on NVLink, all links."),
@@ -268,8 +268,10 @@ class Reader(object):
         return self._util(gpu.labels[0], gpu.told("util_pct") if reason is None else reason)
 
     def _doubt(self, gpu: Gpu) -> str:
-        told = (gpu.told(name) for name in ("util_pct", "power_w", "power_limit_w"))
-        return self._loud.doubt(gpu.labels[0], *told)
+        """Doubt what readings and samples say alike: steps of a second can hide from the first."""
+        util = [u for u in (gpu.told("util_pct"), gpu.told("util_mean_pct")) if u is not None]
+        power_w, limit_w = gpu.told("power_w"), gpu.told("power_limit_w")
+        return self._loud.doubt(gpu.labels[0], max(util) if util else None, power_w, limit_w)
 
     def _forget_util(self, now: float) -> None:
         if not self.probe.fresh(self._util_at, now):
