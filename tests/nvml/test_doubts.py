@@ -171,6 +171,7 @@ def test_the_kernel_log_tells_errors_that_nvml_cannot(tmp_path: Path, host: Host
     [row], missing = gpu_rows(reader._reading())
     assert (row["gpu_lost"], row["xid"], row["xids"]) == (1, 79, 1)
     assert missing == {"nvml.gpu0": IS_LOST}
+    assert host.board.gpu_address == {0: "0000:3b:00.0"}
     reader.close()
 
 

@@ -9,7 +9,6 @@ LOUD = 0.5
 LOUD_FOR = 10
 """Polls in a row: utilisation may be of a shorter past than power."""
 UNIFIED = "unified with the host's memory: from /proc/meminfo"
-DRIVERS_LIST = "/proc/driver/nvidia/gpus"
 DEVFREQ = "/sys/class/devfreq"
 PER_MILLE = 10.0
 
@@ -37,14 +36,6 @@ def unified_memory(host: Host) -> Tuple[Optional[int], Optional[int]]:
         return found[b"MemTotal"] - found[b"MemAvailable"], found[b"MemTotal"]
     except (OSError, ValueError, LookupError):
         return None, None
-
-
-def known_to_driver(host: Host) -> int:
-    """Return how many GPUs the kernel driver has, 0 where it does not tell."""
-    try:
-        return len(host.listdir(DRIVERS_LIST))
-    except OSError:
-        return 0
 
 
 def load_file(host: Host) -> Optional[Any]:

@@ -10,6 +10,7 @@ import re
 from typing import Dict, List, Tuple
 
 from gpuwatch.agent.host import Host
+from gpuwatch.agent.nvml.addresses import uuids
 
 PATH = "/dev/kmsg"
 RECORD = 8192
@@ -18,8 +19,6 @@ MOST = 512
 XID = re.compile(
     rb"NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^)]{0,4}\): (\d{1,5})\b"
 )
-DRIVERS_LIST = "/proc/driver/nvidia/gpus"
-UUID = re.compile(rb"^GPU UUID:\s+(GPU-[0-9a-fA-F-]{36})\s*$", re.MULTILINE)
 
 
 class KernelLog(object):
@@ -45,11 +44,11 @@ class KernelLog(object):
     def take(self) -> List[Tuple[str, int]]:
         """Return (UUID of the GPU, Xid) of each error since the last look."""
         found: List[Tuple[str, int]] = []
-        uuids: Dict[str, str] = {}
+        known: Dict[str, str] = {}
         for address, xid in self._errors():
-            uuids = uuids or self._uuids()
-            if address in uuids:
-                found.append((uuids[address], xid))
+            known = known or {a.partition(".")[0]: uuid for a, uuid in uuids(self._host).items()}
+            if address in known:
+                found.append((known[address], xid))
         return found
 
     def close(self) -> None:
@@ -76,16 +75,3 @@ class KernelLog(object):
                 (m.group(1).decode().lower(), int(m.group(2))) for m in XID.finditer(record)
             )
         return found
-
-    def _uuids(self) -> Dict[str, str]:
-        """Return PCI address, without its function, to UUID, as the kernel driver knows them."""
-        uuids: Dict[str, str] = {}
-        try:
-            for address in self._host.listdir(DRIVERS_LIST):
-                path = "%s/%s/information" % (DRIVERS_LIST, address)
-                told = UUID.search(self._host.read(path, 4096))
-                if told:
-                    uuids[address.partition(".")[0].lower()] = told.group(1).decode()
-        except OSError:
-            pass
-        return uuids

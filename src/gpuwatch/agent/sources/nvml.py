@@ -20,7 +20,7 @@ from gpuwatch.agent.metric import (
     declared,
     number,
 )
-from gpuwatch.agent.nvml import doubts
+from gpuwatch.agent.nvml import addresses, doubts
 from gpuwatch.agent.nvml.holders import held
 from gpuwatch.agent.nvml.kernel_log import KernelLog
 from gpuwatch.agent.nvml.locator import GROUPS, IS_LOST, MAX_GPUS, NOT_SUPPORTED
@@ -163,6 +163,7 @@ class Reader(object):
         self._gpus: List[Gpu] = []
         self._kept: Dict[int, Gpu] = {}
         self._seen: Dict[str, Labels] = {}
+        self._placed: Dict[str, int] = {}
         self._xids: Dict[Any, Tuple[int, int]] = {}
         self._xid_counts: Dict[Any, Dict[str, int]] = {}
         self._xid_reason = ""
@@ -220,13 +221,14 @@ class Reader(object):
             self._took_s = float(message[2])
             self._xid_reason = "" if self._log.readable else str(message[3])
             self._gpus = [self._gpu(*row) for row in body]
+            self._place()
             self._doubts = {gpu.labels[0]: self._doubt(gpu) for gpu in self._gpus}
             self._util_at = now
             self.host.board.gpu_util = {g.labels[0]: self._util_of(g) for g in self._gpus}
         elif word == "count":
             self._count = max(0, min(int(body), MAX_GPUS))
             self._most = max(self._most, self._count)
-            self._known = doubts.known_to_driver(self.host)
+            self._known = addresses.known(self.host)
         elif word == "processes":
             told = isinstance(body, list)
             self._processes_reason = "" if told else str(body)
@@ -244,6 +246,15 @@ class Reader(object):
             self._seen[gpu.labels[1]] = gpu.labels
         gpu.tell(answers)
         return gpu
+
+    def _place(self) -> None:
+        """Tell the board where the GPUs sit, when they are others than before."""
+        present = {gpu.labels[1]: gpu.labels[0] for gpu in self._gpus if gpu.labels[1]}
+        if present == self._placed:
+            return
+        self._placed = present
+        where = addresses.uuids(self.host).items()
+        self.host.board.gpu_address = {present[u]: a for a, u in where if u in present}
 
     def _hear_xids(self, body: Any) -> None:
         """Take the errors that the driver told."""
