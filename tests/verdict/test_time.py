@@ -224,7 +224,7 @@ def test_a_process_that_starts_anew_has_no_level_to_be_compared_with() -> None:
     play = Play(("x", *PEERS))
     play.run(named(GOOD, "x", *PEERS), 60)
     fresh = replace(HALF, ranks=(replace(HALF.ranks[0], pid=7777),))
-    verdict = play.run(named(fresh, "x", *PEERS), 20)
+    verdict = play.run(named(fresh, "x", *PEERS), 8)
     assert all(n.shares and n.shares.levels == "table" for n in verdict.nodes)
 
 

@@ -38,7 +38,9 @@ def charges(
         unseen: what could be to blame and is not seen.
         t: thresholds of the judge.
     """
-    found = _faults(nodes, t) or _standing(nodes, t)
+    found = _faults(nodes, t)
+    if not any(charge.found.cause == "fault" for charge in found):
+        found += _standing(nodes, t)
     found += [*_least(nodes, ranks, t), *network(nodes, t), *_alike(nodes, t)]
     found = [_discounted(charge, unseen) for charge in found if charge.found.confidence > 0]
     found += _puzzles(nodes, ranks, unseen, t)
@@ -47,12 +49,19 @@ def charges(
 
 
 def _faults(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
-    """Charge GPUs that the driver lost or reported: one such stands above all that waits for it."""
+    """Charge GPUs that the driver lost, reported or slows: such stand above all that waits for them.
+
+    How much a slow one costs the others need not reach what a wait is looked for from.
+    """
+    bad = [(n, a) for n in nodes if (a := of_state(n, "GPU")) and a.confidence >= t.score]
     made = []
-    for node in nodes:
-        found = of_state(node, "GPU")
-        if found is not None and found.cause == "fault" and found.confidence >= t.score:
-            made.append(Charge(found, culprits_of(node), waiting_for(nodes, {node.node}, t)))
+    for node, found in bad if len(bad) < len(nodes) else ():
+        score = found.score
+        if found.cause != "fault":
+            waits = [n.wait or 0.0 for n in nodes if n is not node]
+            score *= ramp(max(waits), t.wait_spread / 4, t.wait_spread)
+        charged = msgspec.structs.replace(found, score=score)
+        made.append(Charge(charged, culprits_of(node), waiting_for(nodes, {node.node}, t)))
     return made
 
 

@@ -83,5 +83,5 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
 
 
 def _broken(rank: Opinion) -> bool:
-    """Tell whether a rank's GPU is lost or reported: nobody knows then how long it waits."""
-    return (rank.ranking[0].state, rank.ranking[0].cause) == ("GPU", "fault")
+    """Tell whether a rank's GPU is lost, reported or slowed: that is no matter of how long it waits."""
+    return rank.ranking[0].state == "GPU"

@@ -14,6 +14,8 @@ _LOCAL = ("STORAGE", "CPU", "GPU")
 """States that have their cause on the node itself: what they cost is no waiting for others."""
 _SOURCES = ("nvml", "threads", "tcp", "nic", "disk", "cpu")
 """Sources that verdicts rest on: what of these could not be read is always told."""
+_HELD = 0.7
+"""How much of the confidence that a rank computes a sure cause of waiting takes."""
 _TELLING = 0.5
 """Share of GPU time that must be known before a rank can be said not to wait."""
 
@@ -47,6 +49,7 @@ def name_of(node: str, rank: str) -> str:
 def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Context) -> Opinion:
     """Judge one rank by all causes."""
     found = [a for cause in CAUSES if (a := cause(context)).score > 0]
+    found = _rest(found)
     found.sort(key=lambda a: -a.confidence)
     missing = tuple(
         Missing(subject, why)
@@ -64,6 +67,17 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
         gpu=gpu,
         disorder=context.host.disorder,
     )
+
+
+def _rest(found: Sequence[Assessment]) -> list[Assessment]:
+    """Believe the less that a rank computes, the surer it is that something holds it up."""
+    held = max((a.confidence for a in found if a.state in (*_LOCAL, "NETWORK")), default=0.0)
+    return [
+        msgspec.structs.replace(a, score=a.score * (1 - _HELD * held))
+        if a.state == "COMPUTE"
+        else a
+        for a in found
+    ]
 
 
 def unknown(context: Context) -> Assessment:

@@ -151,7 +151,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     main_busy: Annotated[
         float,
         _share(
-            "CPU use of a main thread from which on, with the GPU starved, it is the limit.",
+            "Share of the time in which a GPU starves that its main thread runs, from which on that "
+            "thread is the limit.",
             _OWN,
         ),
     ] = 0.90
@@ -240,7 +241,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     learn_after: Annotated[
         float,
         _time("Seconds of full work from which a GPU's own compute level is taken.", _OWN),
-    ] = 30.0
+    ] = 10.0
     slowdown: Annotated[
         float,
         _share(

@@ -16,7 +16,7 @@ from gpuwatch.verdict.evidence import (
 
 NAME = Kind("PEER", None)
 _FEW_CAP = 0.5
-"""With fewer than three to compare, who waits for whom is half a guess."""
+"""With fewer than three to compare, or behind a path that loses, who waits for whom is half a guess."""
 
 
 def assess(context: Context) -> Assessment:
@@ -28,7 +28,7 @@ def assess(context: Context) -> Assessment:
     network = max(loss.lossy(context), bandwidth.full(context), link.fault(context))
     blocked = max(read.severity(context), checkpoint.severity(context))
     own = max(blocked * gate(input_lost(context), t), system.late(context))
-    nic = host.nic
+    nic, few = host.nic, max(context.peers.nodes, context.ranks) < 3
     return assessment(
         context,
         NAME,
@@ -43,6 +43,7 @@ def assess(context: Context) -> Assessment:
         against=(
             percent("nic", nic.used if nic else None, 1 - t.bandwidth_deficit,
                     "fullest port of its line rate"),
+            percent("tcp_out_of_order", host.disorder, t.out_of_order, "segments came out of order"),
             percent("gpu.compute", gpu.shares.compute, t.compute, "GPU computes"),
         ),
         signals=(
@@ -52,7 +53,7 @@ def assess(context: Context) -> Assessment:
             Signal("threads.delay_ns", context.role("main").delay is not None, 0.1),
             Signal("rdma", readable=False, weight=0.0),
         ),
-        cap=_FEW_CAP if max(context.peers.nodes, context.ranks) < 3 else 1.0,
+        cap=_FEW_CAP if few or (host.disorder or 0.0) >= t.out_of_order else 1.0,
     )  # fmt: skip
 
 
