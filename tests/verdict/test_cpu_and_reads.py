@@ -72,6 +72,13 @@ def test_loaders_of_all_ranks_together_have_the_cpus() -> None:
     assert said(verdict.job) == ("CPU", "data-prep")
 
 
+def test_a_helper_among_busy_loaders_does_not_turn_them_into_strangers() -> None:
+    """Three threads share one CPU of which one does little: 66 % busy each, all of it theirs."""
+    helped = replace(ONE_CPU.ranks[0], loaders=3, loader_run=0.27, loader_delay=0.39)
+    verdict = settled((*named(VICTIM, *PEERS), *named(replace(ONE_CPU, ranks=(helped,)), "x")))
+    assert said(verdict.job) == ("CPU", "data-prep")
+
+
 def test_a_stranger_that_has_the_only_cpu_is_still_told_from_own_loaders() -> None:
     hogged = replace(
         ONE_CPU.ranks[0], loader={"ready": 0.7, "futex": 0.3}, loader_run=0.04, loader_delay=0.7,

@@ -30,9 +30,8 @@ def own_share(context: Context) -> float | None:
     host, cores = context.host, context.loader_cores
     if not host.busy or not host.cpus or cores is None:
         return None
-    if (busy(context) or 0.0) < context.thresholds.loader_busy:
-        return 0.0
-    return min(1.0, cores / (host.busy * host.cpus))
+    limit = context.thresholds.loader_busy
+    return min(1.0, cores / (host.busy * host.cpus)) * ramp(busy(context), limit / 2, limit)
 
 
 def _hindered(context: Context) -> float:
