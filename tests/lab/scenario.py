@@ -73,7 +73,7 @@ class Scenario:
     options: dict[str, Any] = field(default_factory=dict)
     data: Literal["disk", "nfs", "fuse", "object"] = "disk"
     gradients: float = 2e6
-    healthy_s: int = 25
+    healthy_s: int = 21
     fault_s: int = 40
     after_s: int = 0
     job: Accept = WELL

@@ -197,7 +197,7 @@ _STORAGE = (
         job=_SAVE, on={"gpu01": _SAVE}, culprits=("gpu01", "rank 0 of gpu01"),
     ),
     Scenario(
-        name="checkpoint-recurring", kind="uml", nodes=2, fault_s=190,
+        name="checkpoint-recurring", kind="uml", nodes=2, fault_s=180,
         faults=(
             Switch("rank 0 writes for 8 s each minute", "gpu01",
                    {"checkpoint_every_s": 52, "checkpoint_s": 8}, slower=0.8),
