@@ -31,6 +31,20 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class Wire:
+    """Connections of a rank's role to one peer."""
+
+    peer: str = "10.0.0.2"
+    role: str = "main"
+    trip_ms: float = 0.5
+    swing: float = 0.1
+    segments: float = 2000.0
+    again: float = 0.0
+    received_mb: float = 5.0
+    sent_mb: float = 5.0
+
+
+@dataclass(frozen=True)
 class Rank:
     """A rank: waits are shares of samples, run and delay shares of a CPU, for each thread."""
 
@@ -51,6 +65,7 @@ class Rank:
     group: str = "slurm:1"
     pid: int = 1000
     age_s: float | None = None
+    wires: tuple[Wire, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,7 +202,18 @@ def _rank(rank: Rank, index: int) -> Rates:
             for state, part in (("busy", busy), ("idle", 1 - busy)):
                 labels = (rank.group, rank.name, role, wait, state)
                 found["thread_wait", labels] = {"wait_samples": 5 * threads * share * part}
+    for wire in rank.wires:
+        found["connection", (rank.group, rank.name, wire.role, wire.peer)] = _wire(wire)
     return found
+
+
+def _wire(wire: Wire) -> dict[str, float]:
+    return {
+        "connections": 1, "connecting": 0, "out_segs": wire.segments,
+        "retransmits": wire.segments * wire.again, "spurious_retransmits": 0,
+        "received_bytes": wire.received_mb * 1e6, "acked_bytes": wire.sent_mb * 1e6,
+        "rtt_us": wire.trip_ms * 1e3, "rtt_var_us": wire.trip_ms * wire.swing * 1e3,
+    }  # fmt: skip
 
 
 class Play:

@@ -16,8 +16,6 @@ __all__ = [
     "percent", "ramp", "resting", "starting", "waiting", "waiting_cap",
 ]  # fmt: skip
 
-_UNREAD = frozenset({"cgroup", "rdma", "sockets"})
-"""What would decide and no source reads: told as missing, so that nobody takes it for clean."""
 DOUBT_CAP = 0.5
 """Confidence at most where the GPU's shares are doubtful: no power limit, no memory utilisation."""
 UNDETERMINED_CAP = 0.6
@@ -92,7 +90,8 @@ class Assessment(msgspec.Struct, frozen=True):
     """What one cause says of one rank.
 
     `score` is of the evidence, for less against; `coverage` the share of it that was readable;
-    `cap` the confidence that is possible at most. `text` ends a sentence about the rank.
+    `cap` the confidence that is possible at most. `text` ends a sentence about the rank. `place`
+    is what it waits for, where that is outside all nodes: a server, a store.
     """
 
     state: State
@@ -104,6 +103,7 @@ class Assessment(msgspec.Struct, frozen=True):
     against: tuple[Finding, ...] = ()
     missing: tuple[Missing, ...] = ()
     text: str = ""
+    place: str | None = None
 
     @property
     def confidence(self) -> float:
@@ -125,6 +125,7 @@ def assessment(
     against: tuple[Finding | None, ...] = (),
     signals: tuple[Signal, ...] = (),
     cap: float = 1.0,
+    place: str | None = None,
 ) -> Assessment:
     """Join what a cause found; None among the findings is what could not be read."""
     unread = [s for s in signals if not s.readable]
@@ -141,6 +142,7 @@ def assessment(
         tuple(f for f in against if f is not None),
         tuple(Missing(s.subject, reason(context, s.subject)) for s in unread),
         text,
+        place,
     )
 
 
@@ -148,7 +150,7 @@ def reason(context: Context, subject: str) -> str:
     """Return why a source, or source.metric, has no value."""
     source = subject.partition(".")[0]
     why = context.absent.get(subject) or context.absent.get(source)
-    return why or ("not read by this version" if source in _UNREAD else "no reading in this window")
+    return why or "no reading in this window"
 
 
 def ramp(value: float | None, clean: float, bad: float) -> float:

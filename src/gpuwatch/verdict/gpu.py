@@ -34,6 +34,7 @@ class Gpu(msgspec.Struct, frozen=True):
     `doubt` says in words why `shares` are less sure than they look; empty when they are not.
     `worked` tells whether its process was ever seen to use it, in the `watched_s` since that was
     first seen. `fresh_xid` is the last critical error, where one came just now.
+    `trip_ms` is how long its rank's round trips were in good minutes.
     """
 
     shares: Shares
@@ -49,6 +50,7 @@ class Gpu(msgspec.Struct, frozen=True):
     watched_s: float = 0.0
     lost: bool = False
     fresh_xid: int | None = None
+    trip_ms: float | None = None
 
 
 def unread(reason: str) -> Gpu:
@@ -103,6 +105,7 @@ def read(
         watched_s=(now_us - learned.since_us) / 1e6 if learned else 0.0,
         lost=window.latest("gpu", labels, "gpu_lost") == 1,
         fresh_xid=_fresh_xid(slow, labels),
+        trip_ms=learned.trip_ms if learned else None,
     )
 
 

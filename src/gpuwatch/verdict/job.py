@@ -55,13 +55,17 @@ def _faults(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     """
     bad = [(n, a) for n in nodes if (a := of_state(n, "GPU")) and a.confidence >= t.score]
     made = []
-    for node, found in bad if len(bad) < len(nodes) else ():
-        score = found.score
-        if found.cause != "fault":
-            waits = [n.wait or 0.0 for n in nodes if n is not node]
-            score *= ramp(max(waits), t.wait_spread / 4, t.wait_spread)
-        charged = msgspec.structs.replace(found, score=score)
-        made.append(Charge(charged, culprits_of(node), waiting_for(nodes, {node.node}, t)))
+    for cause in ("fault", "throttled"):
+        pairs = [(n, a) for n, a in bad if a.cause == cause]
+        if not pairs or len(pairs) == len(nodes) > 1:
+            continue
+        surest = max((a for _, a in pairs), key=lambda a: (a.confidence, a.text))
+        rest = [n for n in nodes if all(n is not other for other, _ in pairs)]
+        cost = max((n.wait or 0.0 for n in rest), default=t.wait_spread)
+        felt = 1.0 if cause == "fault" else ramp(cost, t.wait_spread / 4, t.wait_spread)
+        charged = msgspec.structs.replace(surest, score=surest.score * felt)
+        culprits = tuple(c for n, _ in pairs for c in culprits_of(n))
+        made.append(Charge(charged, culprits, waiting_for(rest, set(), t)))
     return made
 
 
@@ -164,8 +168,7 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         elif len(nodes) == 1:
             made.append(Charge(found, culprits_of(nodes[0])))
         elif having and len(having) == len(nodes):
-            everyone = Culprit("job", "all nodes", tuple(n.node for n in nodes))
-            made.append(Charge(found, (everyone,)))
+            made.append(Charge(found, (_everyones(nodes, kind),)))
         elif having:
             waiting = tuple(n.node for n in nodes if n not in having and (n.wait or 0.0) >= t.lost)
             if waiting:
@@ -176,6 +179,14 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
                 part = msgspec.structs.replace(found, score=min(_PART_CAP, found.score))
                 made.append(Charge(part, tuple(c for n in having for c in culprits_of(n))))
     return made
+
+
+def _everyones(nodes: Sequence[Opinion], kind: Kind) -> Culprit:
+    """Name what all nodes wait for, where it is one place outside them; else all of them."""
+    names = tuple(n.node for n in nodes)
+    places = {a.place for n in nodes for a in n.ranking if Kind(a.state, a.cause) == kind}
+    place = places.pop() if len(places) == 1 else None
+    return Culprit("mount", place, names) if place else Culprit("job", "all nodes", names)
 
 
 def _computes(found: Assessment, nodes: Sequence[Opinion], t: Thresholds) -> Assessment:

@@ -58,12 +58,19 @@ RESOLUTION = 0.10
 sensor and of the spin level itself ("Part-time Power Measurements", arXiv 2312.02741)."""
 
 
+_GOOD = 0.95
+"""Share of the best power from which on a window is one of full work, without a wait."""
+_FOLLOW = 0.05
+"""How much of a new round trip counts a tick: the mean of some twenty."""
+
+
 class Learned(msgspec.Struct, frozen=True, array_like=True):
     """What one process on one GPU was seen to do: part of the judge's state.
 
     `process` is its pid, None where ranks are not seen: another process starts anew. `compute_w`
     is 0 until it did full work for long enough. `since_us` is when the process was first seen,
-    `seen_us` when it was last looked at, `worked` whether its GPU was ever seen at work.
+    `seen_us` when it was last looked at, `worked` whether its GPU was ever seen at work,
+    `trip_ms` how long round trips to other ranks were while it did full work.
     """
 
     process: int | None
@@ -71,6 +78,7 @@ class Learned(msgspec.Struct, frozen=True, array_like=True):
     since_us: int = 0
     seen_us: int = 0
     worked: bool = False
+    trip_ms: float | None = None
 
 
 class Levels(msgspec.Struct, frozen=True):
@@ -115,6 +123,8 @@ def learn(
     *,
     working: bool,
     fast_us: int,
+    fast_w: float | None = None,
+    trip_ms: float | None = None,
 ) -> Learned:
     """Carry on what is known of a process by its power over a slow window.
 
@@ -129,15 +139,22 @@ def learn(
         power_w: mean over a slow window of full work; None when it was none.
         working: whether the GPU was at work in the fast window.
         fast_us: length of that window; before, the work may be of the process that was there.
+        fast_w: mean power in that window.
+        trip_ms: longest mean round trip to another rank in that window.
     """
     if learned is None or learned.process != process:
         learned = Learned(process, since_us=now_us)
     if power_w is None or now_us - learned.since_us < window_us:
         power_w = 0.0
+    compute_w = max(learned.compute_w, power_w)
+    usual = learned.trip_ms
+    if trip_ms is not None and power_w and min(power_w, fast_w or 0.0) >= _GOOD * compute_w:
+        usual = trip_ms if usual is None else usual + _FOLLOW * (trip_ms - usual)
     return Learned(
         process,
-        max(learned.compute_w, power_w),
+        compute_w,
         learned.since_us,
         now_us,
         worked=learned.worked or (working and now_us - learned.since_us >= fast_us),
+        trip_ms=usual,
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Culprit
+from gpuwatch.verdict.causes import trip
 from gpuwatch.verdict.charge import Charge, of_state
 from gpuwatch.verdict.evidence import Assessment, Kind
 from gpuwatch.verdict.rank import Opinion
@@ -21,6 +22,8 @@ _SENDER_CAP = 0.8
 """The sender counts what is lost: it may be lost on the way into the one that it sends to."""
 _ASTRAY_CAP = 0.5
 """Loss whose far end is guessed, or is no node of the job that shows it, may be elsewhere."""
+_MOSTLY = 0.75
+"""Share of the largest share of slow paths from which on a node has as many."""
 _MINOR = 0.25
 """Loss below this share of the worst node's comes with it: spurious retransmits on late answers."""
 
@@ -63,6 +66,8 @@ def _where(
     kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], text: str, t: Thresholds
 ) -> tuple[tuple[Culprit, ...], float, str]:
     """Return whom a network fault belongs to, how surely at most, and what to say of it."""
+    if kind in trip.NAMES and (slow := _slow_ends(nodes)) is not None:
+        return _far(slow, nodes, text)
     own = tuple(Culprit("node", name, (name,)) for name in faulty)
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
@@ -92,6 +97,29 @@ def _where(
     if far:
         return own, _SENDER_CAP, f"{text}; its way out is suspected"
     return own, _ASTRAY_CAP, f"{text}, to no node of this job that shows it"
+
+
+def _slow_ends(nodes: Sequence[Opinion]) -> list[str] | None:
+    """Return the nodes with most slow paths; None where round trips are not what is slow.
+
+    A round trip is long at both ends: a node is at fault to which all paths are, and that the
+    others have beside good ones.
+    """
+    shares = {n.node: n.slow_paths for n in nodes if n.slow_paths is not None}
+    top = max(shares.values(), default=0.0)
+    if top == 0:
+        return None
+    return sorted(name for name, share in shares.items() if share >= _MOSTLY * top)
+
+
+def _far(
+    slow: Sequence[str], nodes: Sequence[Opinion], text: str
+) -> tuple[tuple[Culprit, ...], float, str]:
+    if len(slow) == 1 and len(nodes) > 2:
+        return (Culprit("node", slow[0], (slow[0],)),), _SENDER_CAP, text
+    if len(slow) == 2:
+        return (_path(slow[0], slow, both=True),), _PATH_CAP, f"{text}; either end may be at fault"
+    return (Culprit("job", "network", tuple(slow)),), _PATH_CAP, text
 
 
 def _far_ends(nodes: Sequence[Opinion], t: Thresholds) -> list[str] | None:

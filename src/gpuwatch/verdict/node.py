@@ -79,9 +79,15 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
         tuple(sorted(rank.rank for rank in low if rank.rank)) if chosen else (),
         low[0].gpu if len(low) == 1 else None,
         ranks[0].disorder,
+        _slow_paths(ranks),
     )
 
 
 def _broken(rank: Opinion) -> bool:
     """Tell whether a rank's GPU is lost, reported or slowed: that is no matter of how long it waits."""
     return rank.ranking[0].state == "GPU"
+
+
+def _slow_paths(ranks: Sequence[Opinion]) -> float | None:
+    known = [rank.slow_paths for rank in ranks if rank.slow_paths is not None]
+    return sum(sorted(known)) / len(known) if known else None

@@ -111,6 +111,17 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "three nodes in a ring: none when healthy, 5 to 14 % behind 9 % of loss",
         ),
     ] = 0.001
+    round_trip: Annotated[
+        float,
+        Threshold(
+            "s",
+            1e-6,
+            10,
+            "Round trip to another rank above which, if it is a multiple of what it was in good "
+            "minutes, the path is slow.",
+            "within a site 0.05 to 0.5 ms; a step's own exchange fills queues of some ms",
+        ),
+    ] = 0.005
     bandwidth_deficit: Annotated[
         float,
         _share(

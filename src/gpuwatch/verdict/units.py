@@ -135,6 +135,8 @@ def _gpu(
         full_w,
         working=gpu.working(look.fast, unit.gpu, look.thresholds),
         fast_us=round(look.thresholds.fast_window * 1e6),
+        fast_w=look.fast.rate("gpu", unit.gpu, "power_w"),
+        trip_ms=_trip_ms(unit),
     )
     learned[key] = known
     return gpu.read(
@@ -147,3 +149,10 @@ def _gpu(
         learned=known,
         thresholds=look.thresholds,
     )
+
+
+def _trip_ms(unit: _Unit) -> float | None:
+    """Return the longest mean round trip of a rank's main process; None where none is known."""
+    connections = unit.rank.connections if unit.rank else ()
+    trips = [c.trip_ms for c in connections if c.role == "main" and c.trip_ms is not None]
+    return max(trips, default=None)

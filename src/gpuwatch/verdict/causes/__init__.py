@@ -16,6 +16,7 @@ from gpuwatch.verdict.causes import (
     link,
     loss,
     main_thread,
+    object_store,
     path,
     peer,
     pinned,
@@ -24,6 +25,7 @@ from gpuwatch.verdict.causes import (
     startup,
     system,
     throttled,
+    trip,
 )
 from gpuwatch.verdict.evidence import Assessment, Context
 
@@ -32,7 +34,7 @@ __all__ = ["CAUSES"]
 CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
     cause.assess
     for cause in (
-        fault, throttled, checkpoint, read, data_prep, main_thread, pinned, quota, system, link, loss, path,
+        fault, throttled, checkpoint, read, object_store, data_prep, main_thread, pinned, quota, system, link, loss, path, trip,
         bandwidth, peer, hung, startup, compute, idle,
     )
 )  # fmt: skip

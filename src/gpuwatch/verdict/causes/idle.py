@@ -53,7 +53,7 @@ def _demand(context: Context) -> Assessment:
             percent("thread_wait.main", rest, 0.95, "main thread asleep"),
             percent("util_pct", context.gpu.util, context.thresholds.gpu_idle, "GPU utilisation"),
         ),
-        signals=(Signal("sockets", readable=False, weight=0.0),),
+        signals=(Signal("sockets", "sockets" not in context.absent, 0.0),),
         cap=_DEMAND_CAP,
     )
 

@@ -1,6 +1,6 @@
 """PEER: the GPU spins in a collective, and nothing on this node is wrong: it waits for another."""
 
-from gpuwatch.verdict.causes import bandwidth, checkpoint, link, loss, read, system
+from gpuwatch.verdict.causes import bandwidth, checkpoint, link, loss, read, system, trip
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
@@ -25,7 +25,9 @@ def assess(context: Context) -> Assessment:
     spin = gpu.shares.spin
     if gate(spin, t) == 0:
         return Assessment(*NAME, 0.0)
-    network = max(loss.lossy(context), bandwidth.full(context), link.fault(context))
+    network = max(
+        loss.lossy(context), bandwidth.full(context), link.fault(context), trip.severity(context)
+    )
     blocked = max(read.severity(context), checkpoint.severity(context))
     own = max(blocked * gate(input_lost(context), t), system.late(context))
     nic, few = host.nic, max(context.peers.nodes, context.ranks) < 3
@@ -51,7 +53,8 @@ def assess(context: Context) -> Assessment:
             Signal("nic", bool(host.nics), 0.15),
             Signal("threads.wchan", context.role("main").waits is not None, 0.15),
             Signal("threads.delay_ns", context.role("main").delay is not None, 0.1),
-            Signal("rdma", readable=False, weight=0.0),
+            Signal("rdma", "rdma" not in context.absent, 0.0),
+            Signal("sockets", "sockets" not in context.absent, 0.0),
         ),
         cap=_FEW_CAP if few or (host.disorder or 0.0) >= t.out_of_order else 1.0,
     )  # fmt: skip

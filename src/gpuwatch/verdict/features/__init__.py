@@ -3,11 +3,13 @@
 Every value may be None: it could not be read, or there was too little to tell a rate from.
 """
 
+from gpuwatch.verdict.features.connections import Connection, connections
+from gpuwatch.verdict.features.mounts import Mount, mounts
 from gpuwatch.verdict.features.node import Disk, Host, Nic, host
 from gpuwatch.verdict.features.ranks import Allowance, Role, Threads, Waits, threads
 from gpuwatch.verdict.features.tcp import Loss, loss, wilson
 
 __all__ = [
-    "Allowance", "Disk", "Host", "Loss", "Nic", "Role", "Threads", "Waits", "host", "loss",
-    "threads", "wilson",
+    "Allowance", "Connection", "Disk", "Host", "Loss", "Mount", "Nic", "Role", "Threads", "Waits",
+    "connections", "host", "loss", "mounts", "threads", "wilson",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ import msgspec
 
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.view import Window
+from gpuwatch.verdict.features.mounts import Mount, mounts
 from gpuwatch.verdict.features.rates import scaled
 from gpuwatch.verdict.features.tcp import Loss, disorder, loss
 from gpuwatch.verdict.thresholds import Thresholds
@@ -55,6 +56,7 @@ class Host(msgspec.Struct, frozen=True):
     cpu_pressure: float | None = None
     kworkers: dict[str, float] = {}
     disorder: float | None = None
+    mounts: tuple[Mount, ...] = ()
 
     @property
     def nic(self) -> Nic | None:
@@ -92,6 +94,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
             if (cores := scaled(fast.rate("kworker", labels, "kworker_cpu_ms"), 1e-3)) is not None
         },
         disorder(fast) or disorder(slow),
+        mounts(fast),
     )
 
 

@@ -4,6 +4,7 @@ import msgspec
 
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.view import Window
+from gpuwatch.verdict.features.connections import Connection, connections
 from gpuwatch.verdict.features.rates import scaled
 
 __all__ = ["Allowance", "Role", "Threads", "Waits", "threads"]
@@ -80,6 +81,7 @@ class Threads(msgspec.Struct, frozen=True):
     roles: dict[str, Role]
     allowance: Allowance = Allowance()
     age_s: float | None = None
+    connections: tuple[Connection, ...] = ()
 
     def role(self, name: str) -> Role:
         """Return a role; one of which nothing is known when the rank has none."""
@@ -94,6 +96,7 @@ def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
         slow: where a thread was looked at too seldom in the other, as on a busy node.
     """
     waits = _waits(slow) | _waits(window)
+    sockets = connections(window, slow)
     found: dict[tuple[str, str], Threads] = {}
     for labels in window.entities("thread_group"):
         group, rank, name = str(labels[0]), str(labels[1]), str(labels[2])
@@ -109,6 +112,7 @@ def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
                 {},
                 _allowance(window, group, rank),
                 window.latest("thread_group", labels, "age_s"),
+                sockets.get((group, rank), ()),
             )
         known.roles[name] = role
     return tuple(found.values())

@@ -1,0 +1,105 @@
+"""NETWORK/path and NETWORK/congestion by round trips: a delay moves no other counter.
+
+A round trip is long beside what the same rank had while its GPU did full work: a step's own
+exchange fills queues, and that is no fault. One that swings, or comes with loss, has a queue on
+its way; one that is long and even has none.
+"""
+
+import msgspec
+
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    Kind,
+    Signal,
+    assessment,
+    gate,
+    number,
+    percent,
+    ramp,
+    waiting,
+)
+from gpuwatch.verdict.features import Connection
+
+NAMES = (Kind("NETWORK", "path"), Kind("NETWORK", "congestion"))
+_LONGER = (2.0, 4.0)
+"""How many times the trip of good minutes is still clean, and from where on it is bad."""
+_SWINGS = 0.15
+"""Mean deviation of round trips, as a share of them, from which on a queue comes and goes."""
+_LATE_CAP = 0.5
+"""Without good minutes to compare with, a long way may be all that this network has."""
+
+
+class Trips(msgspec.Struct, frozen=True):
+    """The slowest of a rank's paths to other ranks, and which share of them is slow."""
+
+    worst: Connection
+    severity: float
+    slow: float
+
+
+def trips(context: Context) -> Trips | None:
+    """Return how a rank's paths do; None where no round trip is known."""
+    known = paths(context)
+    if not known:
+        return None
+    rated = [(_severity(context, c), c.peer, c) for c in known]
+    severity, _, worst = max(rated, key=lambda r: r[:2])
+    return Trips(worst, severity, sum(r[0] >= 0.5 for r in rated) / len(rated))
+
+
+def paths(context: Context) -> list[Connection]:
+    """Return the connections of a rank's main process of which the round trip is known."""
+    if context.rank is None:
+        return []
+    return [c for c in context.rank.connections if c.role == "main" and c.trip_ms]
+
+
+def severity(context: Context) -> float:
+    """Return how surely a path of the rank is slow, 0 to 1."""
+    found = trips(context)
+    return found.severity if found else 0.0
+
+
+def assess(context: Context) -> Assessment:
+    """Judge one rank."""
+    t, found, wait = context.thresholds, trips(context), waiting(context)
+    if found is None or found.severity == 0:
+        return Assessment(*NAMES[0], 0.0)
+    trip, usual = found.worst.trip_ms or 0.0, context.gpu.trip_ms
+    queue = (found.worst.swing or 0.0) >= _SWINGS or (found.worst.again or 0.0) >= t.retransmit
+    against = f", {usual:.1f} ms in good minutes" if usual else ""
+    what = "that swing: a queue is full on the way" if queue else "with nothing lost"
+    return assessment(
+        context,
+        NAMES[queue],
+        gate(wait, t) * found.severity * 0.95,
+        text=f"has a slow path to {found.worst.peer}: round trips of {trip:.0f} ms{against}, {what}",
+        support=(
+            number("connection.rtt", trip, "ms", t.round_trip * 1e3, "round trip"),
+            number("connection.rtt_usual", usual, "ms", None, "in good minutes"),
+            percent("connection.rtt_var", found.worst.swing, _SWINGS, "swing of it"),
+            percent("wait", wait, t.lost, "GPU waits for others"),
+        ),
+        against=(
+            percent(
+                "connection.retransmits", found.worst.again, t.retransmit, "segments sent again"
+            ),
+            percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),
+        ),
+        signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
+        cap=_LATE_CAP if usual is None else 1.0,
+    )
+
+
+def _severity(context: Context, connection: Connection) -> float:
+    trip, usual = connection.trip_ms or 0.0, context.gpu.trip_ms
+    limit = context.thresholds.round_trip * 1e3
+    long = ramp(trip, limit / 2, 2 * limit)
+    if usual is None:
+        others = [c.trip_ms for c in paths(context) if c.trip_ms and c is not connection]
+        usual = min(others, default=limit / 2)
+    return long * ramp(trip / usual, *_LONGER) if usual > 0 else long
+
+
+__all__ = ["NAMES", "assess", "paths", "severity", "trips"]

@@ -1,0 +1,64 @@
+"""The job's own TCP connections, by rank, role and peer."""
+
+import msgspec
+
+from gpuwatch.agent.metric import Labels
+from gpuwatch.model.view import Window
+from gpuwatch.verdict.features.rates import scaled
+
+__all__ = ["Connection", "connections"]
+
+_FEW_SEGMENTS = 200.0
+"""Segments below which no share of them is told."""
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """All connections of one role of a rank to one peer.
+
+    `trip_ms` is the mean round trip, `swing` its mean deviation as a share of it; `again` the share
+    of segments that were sent again and not for nothing; `busy` the share of time with data under
+    way, for a connection.
+    """
+
+    role: str
+    peer: str
+    trip_ms: float | None
+    swing: float | None
+    again: float | None
+    busy: float | None
+    received_mb_s: float | None
+    sent_mb_s: float | None
+
+
+def connections(fast: Window, slow: Window) -> dict[tuple[str, str], tuple[Connection, ...]]:
+    """Return the connections of each rank, by its group and name."""
+    found: dict[tuple[str, str], tuple[Connection, ...]] = {}
+    for labels in fast.entities("connection"):
+        rank = (str(labels[0]), str(labels[1]))
+        found[rank] = (*found.get(rank, ()), _connection(fast, slow, labels))
+    return found
+
+
+def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
+    trip, swing = (fast.rate("connection", labels, name) for name in ("rtt_us", "rtt_var_us"))
+    count = fast.rate("connection", labels, "connections")
+    busy = fast.rate("connection", labels, "busy_us")
+    return Connection(
+        role=str(labels[2]),
+        peer=str(labels[3]),
+        trip_ms=scaled(trip, 1e-3),
+        swing=swing / trip if swing is not None and trip else None,
+        again=_again(fast, labels, _again(slow, labels, None)),
+        busy=busy / 1e6 / max(1.0, count or 1.0) if busy is not None else None,
+        received_mb_s=scaled(fast.rate("connection", labels, "received_bytes"), 1e-6),
+        sent_mb_s=scaled(fast.rate("connection", labels, "acked_bytes"), 1e-6),
+    )
+
+
+def _again(window: Window, labels: Labels, otherwise: float | None) -> float | None:
+    sent = window.growth("connection", labels, "out_segs")
+    again = window.growth("connection", labels, "retransmits")
+    twice = window.growth("connection", labels, "spurious_retransmits")
+    if sent is None or again is None or sent < _FEW_SEGMENTS:
+        return otherwise
+    return max(0.0, again - (twice or 0.0)) / sent

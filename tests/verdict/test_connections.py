@@ -1,0 +1,113 @@
+"""What the job's own connections tell: slow paths, full queues, stores outside the job."""
+
+from dataclasses import replace
+
+import pytest
+
+from verdict.scenario import (
+    GOOD,
+    PEERS,
+    VICTIM,
+    WAITS,
+    Gpu,
+    Node,
+    Play,
+    Wire,
+    blamed,
+    named,
+    rank,
+    said,
+    settled,
+)
+
+HALF = Gpu(util=99, power=330, memory=12)
+
+
+def wired(node: Node, *wires: Wire) -> Node:
+    return replace(node, ranks=tuple(replace(r, wires=wires) for r in node.ranks))
+
+
+WORKS = wired(GOOD, Wire("10.0.0.2"), Wire("10.0.0.3"))
+FAR = Wire("10.0.0.2", trip_ms=60, swing=0.05)
+NEAR = Wire("10.0.0.3")
+WAITING = Node(ranks=(replace(WAITS, gpu=HALF),))
+
+
+def after_good(*nodes: Node) -> Play:
+    play = Play([node.name for node in nodes])
+    play.run(tuple(named(WORKS, node.name)[0] for node in nodes), 40)
+    return play
+
+
+def test_a_pure_delay_is_told_by_round_trips_alone_and_the_node_that_all_of_it_is_at() -> None:
+    nodes = (
+        *named(wired(WAITING, FAR, NEAR), "a", "c"),
+        *named(wired(WAITING, FAR, replace(FAR, peer="10.0.0.3")), "b"),
+    )
+    verdict = after_good(*nodes).run(nodes, 45)
+    assert said(verdict.job) == ("NETWORK", "path")
+    assert blamed(verdict.job) == {"b"}
+    assert verdict.job.confidence >= 0.6
+
+
+@pytest.mark.parametrize("wire", [replace(FAR, swing=0.4), replace(FAR, again=0.01)])
+def test_round_trips_that_swing_or_lose_are_a_full_queue(wire: Wire) -> None:
+    nodes = named(wired(WAITING, wire), "a", "b")
+    assert said(after_good(*nodes).run(nodes, 45).job) == ("NETWORK", "congestion")
+
+
+def test_round_trips_as_long_as_in_good_minutes_are_no_fault() -> None:
+    far = wired(GOOD, FAR)
+    play = Play(PEERS)
+    play.run(named(far, *PEERS), 40)
+    verdict = play.run(named(wired(WAITING, FAR), *PEERS), 45)
+    assert verdict.job.state != "NETWORK"
+
+
+def test_who_comes_late_to_long_round_trips_is_not_told_surely() -> None:
+    verdict = settled(named(wired(VICTIM, FAR, NEAR), *PEERS))
+    assert all(v.confidence <= 0.5 for v in (verdict.job, *verdict.nodes))
+
+
+def test_a_fault_does_not_become_the_usual_round_trip() -> None:
+    nodes = named(wired(WAITING, FAR), "a", "b")
+    play = after_good(*nodes)
+    for seconds in (60, 120):
+        assert play.run(nodes, seconds).job.state == "NETWORK"
+
+
+def test_long_round_trips_are_nothing_while_gpus_compute() -> None:
+    nodes = named(wired(GOOD, FAR), "a", "b")
+    assert after_good(*nodes).run(nodes, 45).job.state == "COMPUTE"
+
+
+STORE = Wire("10.9.0.3:8080", role="loader", trip_ms=1, received_mb=0.8, sent_mb=0.0)
+ASKS = rank(
+    gpu=Gpu(util=28, power=260, memory=10),
+    main={"pipe": 1.0},
+    main_run=0.04,
+    loader={"poll": 0.5, "futex": 0.5},
+    loader_run=0.01,
+)
+
+
+def test_z_loaders_that_wait_for_a_store_outside_the_job_name_it() -> None:
+    nodes = named(wired(ASKS, STORE, Wire("10.0.0.2")), *PEERS)
+    verdict = settled(nodes)
+    assert said(verdict.job) == ("STORAGE", "object")
+    assert blamed(verdict.job) == {"10.9.0.3:8080"}
+    assert {said(n) for n in verdict.nodes} == {("STORAGE", "object")}
+
+
+@pytest.mark.parametrize(
+    "wires",
+    [(), (replace(STORE, received_mb=0.001),), (replace(STORE, peer="10.0.0.2:7000"), Wire())],
+    ids=["no connection", "nothing comes", "another rank's address"],
+)
+def test_loaders_in_poll_without_a_store_are_not_told(wires: tuple[Wire, ...]) -> None:
+    assert settled(named(wired(ASKS, *wires), *PEERS)).job.state != "STORAGE"
+
+
+def test_a_store_is_no_wait_while_gpus_compute() -> None:
+    busy = replace(ASKS, ranks=(replace(ASKS.ranks[0], gpu=Gpu()),))
+    assert settled(named(wired(busy, STORE), *PEERS)).job.state == "COMPUTE"
