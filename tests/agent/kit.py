@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -22,8 +23,11 @@ from gpuwatch.agent.metric import LABEL, Absent, Reading
 ROOT = Path(__file__).parents[2]
 HOSTS = ROOT / "tests/fixtures/hosts"
 SHARED = ROOT.parent / "shared/fixtures"
-SOURCES = ("clock", "cpu", "memory", "pressure", "tcp", "own", "nic", "disk", "mounts", "kworkers")
-_ENTRY = re.compile(r">>> (\S+)(?: (=|->|!) ?(.*))?")
+ELSEWHERE = ("nvml", "sockets", "progress")
+"""Sources that ask a child or the kernel itself, and so are not read from a fake host's files."""
+SOURCES = tuple(name for name in catalogue.SOURCES if name not in ELSEWHERE)
+_ENTRY = re.compile(r">>> (\S+)(?: (=|->|<-|!) ?(.*))?")
+_NUL = "\u2400"
 
 
 class FaultyHost(Host):
@@ -34,9 +38,16 @@ class FaultyHost(Host):
         self.faults = faults
 
     def open(self, path: str) -> int:
+        self._fail(path)
+        return super().open(path)
+
+    def listdir(self, path: str) -> list[str]:
+        self._fail(path)
+        return super().listdir(path)
+
+    def _fail(self, path: str) -> None:
         if path in self.faults:
             raise OSError(self.faults[path], os.strerror(self.faults[path]), path)
-        return super().open(path)
 
     def statvfs(self, where: int | str) -> os.statvfs_result:
         """Answer alike for all file systems: blocks of 4 KiB, 1000 in all, 500 for plain users."""
@@ -46,8 +57,10 @@ class FaultyHost(Host):
 def unpack(name: str, root: Path, options: Options | None = None) -> FaultyHost:
     """Lay out `tests/fixtures/hosts/NAME.host` below a folder.
 
-    The file has entries `>>> PATH = CONTENT`, `>>> PATH -> TARGET`, `>>> PATH ! ERRNO`, or
-    `>>> PATH` with the content on the lines that follow; lines before the first are remarks.
+    The file has entries `>>> PATH = CONTENT`, `>>> PATH -> TARGET`, `>>> PATH ! ERRNO`,
+    `>>> PATH <- FOLDER` (a copy of it as it is so far), or `>>> PATH` with the content on the lines
+    that follow; lines before the first are remarks. \u2400 stands for a zero byte, which ends lines
+    as it does in the files that have any.
     """
     faults: dict[str, int] = {}
     target, lines = None, list[str]()
@@ -67,6 +80,10 @@ def unpack(name: str, root: Path, options: Options | None = None) -> FaultyHost:
             file.touch()
         elif kind == "->":
             file.symlink_to(content)
+        elif kind == "<-":
+            shutil.copytree(root / content.lstrip("/"), file)
+        elif kind == "=" and _NUL in content:
+            file.write_text(content.replace(_NUL, "\0"))
         elif kind == "=":
             file.write_text(f"{content}\n")
         else:
@@ -80,7 +97,9 @@ def read(source: str, host: Host) -> Reading:
 
 
 def reader(source: str, host: Host) -> Any:
-    return importlib.import_module(f"gpuwatch.agent.sources.{source}").Reader(host)
+    """Return a fresh reader; one that tells ages stands at a fixed time."""
+    module = importlib.import_module(f"gpuwatch.agent.sources.{source}")
+    return module.Reader(host, lambda: 1e6) if source == "threads" else module.Reader(host)
 
 
 def named(source: str, reading: Reading) -> dict[str, dict[str, Any]]:
@@ -95,11 +114,18 @@ def named(source: str, reading: Reading) -> dict[str, dict[str, Any]]:
 
 
 def all_of(host: Host) -> dict[str, Any]:
-    """Return what every source makes of a host, as golden files have it."""
+    """Return what every source makes of a host, as golden files have it.
+
+    They are read in the agent's order, on one board; who samples has done so once.
+    """
     told: dict[str, Any] = {}
     for source in SOURCES:
+        each = reader(source, host)
         try:
-            reading = read(source, host)
+            reading = each.read()
+            if hasattr(each, "sample"):
+                each.sample()
+                reading = each.read()
         except Absent as absent:
             told[source] = {"absent": str(absent)}
         else:

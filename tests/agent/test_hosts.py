@@ -37,8 +37,9 @@ def test_golden(name: str, tmp_path: Path) -> None:
 
 def test_golden_hosts_are_all_there() -> None:
     assert NAMES == [
-        *("bonded", "cgroup1-rhel8", "container", "cpu-only", "ethernet", "kubernetes"),
-        *("lustre", "nfs", "psi-off", "slurm-cgroup2", "virtio"),
+        *("bonded", "cgroup1-rhel8", "container", "container-with-sshd", "cpu-only", "dgx-h100-ib"),
+        *("ethernet", "jetson-like", "kubernetes", "lustre", "nfs", "psi-off", "roce", "shared"),
+        *("slurm-cgroup2", "two-jobs", "virtio"),
     ]
 
 

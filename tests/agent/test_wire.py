@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.kit import ROOT, SOURCES, Agent, agent, unpack
+from agent.kit import ROOT, Agent, agent, unpack
 from gpuwatch.agent import catalogue
 
 FAST = {"interval_s": 0.2, "silence_s": 20}
+EVERYWHERE = {"clock", "cpu", "memory", "tcp", "own", "softnet", "placement"}
+"""Sources that any Linux machine has."""
 VERSIONS = ("3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
 
@@ -23,6 +25,13 @@ def interpreter(version: str) -> str:
     if python is None:
         pytest.skip(f"there is no python{version} on this machine")
     return python
+
+
+def well(running: Agent) -> bool:
+    """Tell whether no source failed, and none is absent that any machine has."""
+    reasons = running.reasons()
+    failed = [why for why in reasons.values() if why.startswith("failed")]
+    return not failed and not EVERYWHERE & set(reasons)
 
 
 def ended(running: Agent, seconds: float = 5.0) -> int:
@@ -36,12 +45,14 @@ def close_stdin(running: Agent) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_it_runs_under_each_python(version: str) -> None:
-    with agent({**FAST, "agent_id": "ab" * 8}, interpreter(version)) as running:
-        running.wait_for("data", 2)
+    """All sources, with a job, for as many ticks as the rarest of them need."""
+    config = {**FAST, "interval_s": 0.05, "match": "gpuwatch", "agent_id": "ab" * 8}
+    with agent(config, interpreter(version)) as running:
+        running.wait_for("data", 12)
         hello = running.of("hello")[0]
         assert hello[1:3] == [catalogue.SCHEMA, "ab" * 8]
         assert hello[4]["python"].startswith(version + ".")
-        assert not set(SOURCES) & set(running.reasons())
+        assert well(running), running.reasons()
         close_stdin(running)
         running.rest()
         assert running.messages[-1] == ["bye", catalogue.SCHEMA, "the viewer closed the line"]
@@ -194,7 +205,7 @@ def test_few_descriptors_are_enough() -> None:
     with agent(FAST, prelude=limit) as running:
         running.wait_for("data", 3)
         assert running.node()["agent_descriptors"] <= 48
-        assert not set(SOURCES) & set(running.reasons())
+        assert well(running), running.reasons()
 
 
 def test_it_writes_nothing_and_needs_no_home(tmp_path: Path) -> None:
