@@ -106,6 +106,7 @@ class Node:
     without: frozenset[tuple[str, str]] = frozenset()
     held: bool = True
     cgroup: Mapping[str, float] = field(default_factory=dict)
+    mounts: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
 
     def rates(self) -> Rates:
         """Return what each entity's counters gain a second, and what its gauges read."""
@@ -120,6 +121,8 @@ class Node:
         for nic in self.nics:
             found["nic", (nic.name,)] = _nic(nic)
         found["disk", ("nvme0n1", "disk")] = self._disk()
+        for mount, read_ms in self.mounts.items():
+            found["mount", mount] = {"read_ops": 10, "read_exe_ms": 10 * read_ms, "waiting": 2}
         if self.cgroup:
             found["cgroup", ("/job", "slurm:1", None)] = {"ranks": len(self.ranks), **self.cgroup}
         for queue, cores in self.kworkers.items():

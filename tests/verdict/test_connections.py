@@ -1,4 +1,4 @@
-"""What the job's own connections tell: slow paths, full queues, stores outside the job."""
+"""What connections and mounts tell: slow paths, full queues, stores and servers outside the job."""
 
 from dataclasses import replace
 
@@ -111,3 +111,35 @@ def test_loaders_in_poll_without_a_store_are_not_told(wires: tuple[Wire, ...]) -
 def test_a_store_is_no_wait_while_gpus_compute() -> None:
     busy = replace(ASKS, ranks=(replace(ASKS.ranks[0], gpu=Gpu()),))
     assert settled(named(wired(busy, STORE), *PEERS)).job.state == "COMPUTE"
+
+
+NFS = ("/data", "nfs4", "10.9.0.3:/export")
+READING = rank(
+    gpu=Gpu(util=28, power=266, memory=12),
+    main={"pipe": 1.0},
+    main_run=0.04,
+    loader={"netfs": 1.0},
+    loader_run=0.0,
+    read_mb=0.4,
+)
+
+
+def test_a_server_that_is_slow_for_all_its_clients_is_named() -> None:
+    slow = replace(READING, mounts={NFS: 156.0, ("/home", "nfs4", "10.9.0.9:/home"): 1.0})
+    verdict = settled(named(slow, *PEERS))
+    assert said(verdict.job) == ("STORAGE", "read")
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("mount", "10.9.0.3:/export")]
+    assert any(f.metric == "mount.read" and f.value == 156 for f in verdict.job.support)
+
+
+def test_nodes_that_read_from_different_servers_have_none_in_common() -> None:
+    other = replace(READING, mounts={("/data", "nfs4", "10.9.0.4:/b"): 156.0})
+    slow = replace(READING, mounts={NFS: 156.0})
+    verdict = settled((*named(slow, "a", "b"), *named(other, "c", "d")))
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("job", "all nodes")]
+
+
+def test_a_mount_that_is_slow_on_one_node_alone_is_that_nodes() -> None:
+    slow = replace(READING, mounts={NFS: 156.0})
+    well = replace(VICTIM, mounts={NFS: 2.0})
+    assert blamed(settled((*named(well, *PEERS), *named(slow, "x"))).job) == {"x"}

@@ -19,12 +19,14 @@ from gpuwatch.verdict.evidence import (
     resting,
     starting,
 )
-from gpuwatch.verdict.features import Role
+from gpuwatch.verdict.features import Mount, Role
 
 NAME = Kind("STORAGE", "read")
 _READS = ("block-read", "netfs", "fuse")
 _SLOW_MS = (1.0, 5.0)
 """Time that a read of a local disk takes: one NVMe reads in 0.1 ms alone, 4 ms under full load."""
+_REMOTE_MS = (5.0, 30.0)
+"""Time that a read from a server takes: 1 to 3 ms within a site, 150 ms from one that is slow."""
 _BLIND_CAP = 0.5
 _EITHER_CAP = 0.5
 """A main thread in a network mount, neither reading nor writing bytes, may as well flush."""
@@ -70,6 +72,7 @@ def assess(context: Context) -> Assessment:
     if share == 0 or (begins and role == "main"):
         return Assessment(*NAME, 0.0)
     waits, disk = context.role(role).waits, context.host.disk
+    mount = _mount(context, family)
     running = waits.share("run", "ready") if waits else 0.0
     rest = resting(context) if role == "loader" else 0.0
     return assessment(
@@ -84,7 +87,12 @@ def assess(context: Context) -> Assessment:
             percent(f"thread_wait.{role}.{family}", share, t.storage_wait, f"{role} in {family}"),
             percent("gpu.starved", lost, t.lost, "GPU starved"),
             number("disk.read_await", disk.read_ms, "ms", _SLOW_MS[1], f"reads of {disk.name} take")
-            if disk
+            if disk and not mount
+            else None,
+            number(
+                "mount.read", mount.read_ms, "ms", _REMOTE_MS[1], f"reads of {mount.source} take"
+            )
+            if mount
             else None,
         ),
         against=(
@@ -97,6 +105,7 @@ def assess(context: Context) -> Assessment:
             Signal("disk", disk is not None and disk.busy is not None, 0.05),
         ),
         cap=min(STARTING_CAP if begins else 1.0, _EITHER_CAP if _either(context, role) else 1.0),
+        place=mount.source if mount else None,
     )
 
 
@@ -138,11 +147,22 @@ def _told(role: Role) -> bool:
     return role.waits is not None and role.waits.share("unknown") < _HIDDEN
 
 
+def _mount(context: Context, family: str) -> Mount | None:
+    """Return the mount that most is read from, where threads wait in one of its kind."""
+    if family not in ("netfs", "fuse"):
+        return None
+    fuse = family == "fuse"
+    fitting = [m for m in context.host.mounts if m.type.startswith("fuse") == fuse]
+    return max(fitting, key=lambda m: (m.reading or 0.0, m.source), default=None)
+
+
 def _slow(context: Context) -> float:
     disk = context.host.disk
     queues = context.host.kworkers
     remote = sum(cores for name, cores in queues.items() if name in ("nfsiod", "rpciod", "xprtiod"))
     local = ramp(disk.read_ms, *_SLOW_MS) if disk else 0.0
+    reads = [m.read_ms for m in context.host.mounts if m.read_ms is not None]
+    remote = max(remote, *(ramp(ms, *_REMOTE_MS) for ms in reads)) if reads else remote
     return max(local, ramp(context.host.io_pressure, 0.02, 0.2), ramp(remote, 0.0, 0.05))
 
 
