@@ -77,6 +77,8 @@ class Nic:
     flaps: float = 0.0
     errors: float = 0.0
     carrier: int = 1
+    paused_us: float | None = None
+    pauses_us: float | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Node:
     held: bool = True
     cgroup: Mapping[str, float] = field(default_factory=dict)
     mounts: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    rdma: Mapping[str, float] = field(default_factory=dict)
 
     def rates(self) -> Rates:
         """Return what each entity's counters gain a second, and what its gauges read."""
@@ -121,6 +124,8 @@ class Node:
         for nic in self.nics:
             found["nic", (nic.name,)] = _nic(nic)
         found["disk", ("nvme0n1", "disk")] = self._disk()
+        if self.rdma:
+            found["rdma", ("mlx5_0/1", "eth0", "Ethernet")] = dict(self.rdma)
         for mount, read_ms in self.mounts.items():
             found["mount", mount] = {"read_ops": 10, "read_exe_ms": 10 * read_ms, "waiting": 2}
         if self.cgroup:
@@ -178,6 +183,7 @@ def _nic(nic: Nic) -> dict[str, float]:
     values = {
         "rx_bytes": nic.rx_mb * 1e6, "tx_bytes": nic.tx_mb * 1e6, "rx_packets": nic.rx_mb * 700,
         "tx_packets": nic.tx_mb * 700, "rx_errors": nic.errors, "tx_errors": 0,
+        "rx_pause_us": nic.paused_us, "tx_pause_us": nic.pauses_us,
         "carrier_changes": nic.flaps, "carrier": nic.carrier, "speed_mbps": nic.speed,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}

@@ -111,6 +111,13 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "three nodes in a ring: none when healthy, 5 to 14 % behind 9 % of loss",
         ),
     ] = 0.001
+    rdma_retransmit: Annotated[
+        float,
+        _share(
+            "RDMA packets sent again above which the network comes first.",
+            "starting point; go-back-N makes 0.1 % ruinous, healthy fabrics lose none",
+        ),
+    ] = 0.000001
     round_trip: Annotated[
         float,
         Threshold(

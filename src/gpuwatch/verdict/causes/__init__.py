@@ -21,6 +21,7 @@ from gpuwatch.verdict.causes import (
     peer,
     pinned,
     quota,
+    rdma,
     read,
     startup,
     system,
@@ -34,7 +35,7 @@ __all__ = ["CAUSES"]
 CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
     cause.assess
     for cause in (
-        fault, throttled, checkpoint, read, object_store, data_prep, main_thread, pinned, quota, system, link, loss, path, trip,
+        fault, throttled, checkpoint, read, object_store, data_prep, main_thread, pinned, quota, system, link, rdma, loss, path, trip,
         bandwidth, peer, hung, startup, compute, idle,
     )
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """PEER: the GPU spins in a collective, and nothing on this node is wrong: it waits for another."""
 
-from gpuwatch.verdict.causes import bandwidth, checkpoint, link, loss, read, system, trip
+from gpuwatch.verdict.causes import bandwidth, checkpoint, link, loss, rdma, read, system, trip
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
@@ -26,7 +26,11 @@ def assess(context: Context) -> Assessment:
     if gate(spin, t) == 0:
         return Assessment(*NAME, 0.0)
     network = max(
-        loss.lossy(context), bandwidth.full(context), link.fault(context), trip.severity(context)
+        loss.lossy(context),
+        bandwidth.full(context),
+        link.fault(context),
+        trip.severity(context),
+        rdma.fault(context),
     )
     blocked = max(read.severity(context), checkpoint.severity(context))
     own = max(blocked * gate(input_lost(context), t), system.late(context))

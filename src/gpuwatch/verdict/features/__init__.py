@@ -7,9 +7,10 @@ from gpuwatch.verdict.features.connections import Connection, connections
 from gpuwatch.verdict.features.mounts import Mount, mounts
 from gpuwatch.verdict.features.node import Disk, Host, Nic, host
 from gpuwatch.verdict.features.ranks import Allowance, Role, Threads, Waits, threads
+from gpuwatch.verdict.features.rdma import Rdma, rdma
 from gpuwatch.verdict.features.tcp import Loss, loss, wilson
 
 __all__ = [
-    "Allowance", "Connection", "Disk", "Host", "Loss", "Mount", "Nic", "Role", "Threads", "Waits",
-    "connections", "host", "loss", "mounts", "threads", "wilson",
+    "Allowance", "Connection", "Disk", "Host", "Loss", "Mount", "Nic", "Rdma", "Role", "Threads", "Waits",
+    "connections", "host", "loss", "mounts", "rdma", "threads", "wilson",
 ]  # fmt: skip

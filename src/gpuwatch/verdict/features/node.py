@@ -8,6 +8,7 @@ from gpuwatch.agent.metric import Labels
 from gpuwatch.model.view import Window
 from gpuwatch.verdict.features.mounts import Mount, mounts
 from gpuwatch.verdict.features.rates import scaled
+from gpuwatch.verdict.features.rdma import Rdma, rdma
 from gpuwatch.verdict.features.tcp import Loss, disorder, loss
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -57,6 +58,7 @@ class Host(msgspec.Struct, frozen=True):
     kworkers: dict[str, float] = {}
     disorder: float | None = None
     mounts: tuple[Mount, ...] = ()
+    rdma: tuple[Rdma, ...] = ()
 
     @property
     def nic(self) -> Nic | None:
@@ -95,6 +97,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
         },
         disorder(fast) or disorder(slow),
         mounts(fast),
+        rdma(slow),
     )
 
 
