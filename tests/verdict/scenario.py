@@ -57,6 +57,7 @@ class Rank:
     loader_run: float = 0.2
     loader_delay: float = 0.0
     loaders: int = 16
+    loaders_on: int | None = None
     checkpoint: Mapping[str, float] = field(default_factory=dict)
     read_mb: float = 50.0
     write_mb: float = 0.0
@@ -110,6 +111,7 @@ class Node:
     cgroup: Mapping[str, float] = field(default_factory=dict)
     mounts: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     rdma: Mapping[str, float] = field(default_factory=dict)
+    swap_in_pages: float = 0.0
 
     def rates(self) -> Rates:
         """Return what each entity's counters gain a second, and what its gauges read."""
@@ -148,6 +150,7 @@ class Node:
             "tcp_loss_probes": self.probes, "tcp_fast_retrans": self.fast, "tcp_timeouts": 0,
             "tcp_slow_start_retrans": 0, "tcp_dsack_received": self.dsack, "tcp_sack_reorder": 0,
             "pressure_io_some_us": self.io_pressure * 1e6, "pressure_cpu_some_us": 0,
+            "swap_in_pages": self.swap_in_pages,
             **self._received(),
         }  # fmt: skip
 
@@ -211,6 +214,9 @@ def _rank(rank: Rank, index: int) -> Rates:
             for state, part in (("busy", busy), ("idle", 1 - busy)):
                 labels = (rank.group, rank.name, role, wait, state)
                 found["thread_wait", labels] = {"wait_samples": 5 * threads * share * part}
+    if rank.loaders_on is not None:
+        placed: dict[str, float] = {"processes": rank.loaders, "cpus_allowed": rank.loaders_on}
+        found["placement", (rank.group, rank.name, "loader")] = placed
     for wire in rank.wires:
         found["connection", (rank.group, rank.name, wire.role, wire.peer)] = _wire(wire)
     return found

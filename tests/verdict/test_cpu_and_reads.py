@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from verdict.scenario import (
     GOOD,
     PEERS,
@@ -121,6 +123,14 @@ def test_two_loaders_that_have_exactly_one_of_two_cpus_are_pinned() -> None:
     assert said(verdict.job) == ("CPU", "pinned")
     assert blamed(verdict.job) == {"x"}
     assert verdict.job.confidence <= 0.6
+
+
+@pytest.mark.parametrize(("cpus", "pinned"), [(1, True), (2, False)])
+def test_where_loaders_may_run_decides_whether_they_are_pinned(cpus: int, pinned: bool) -> None:
+    placed = replace(PINNED.ranks[0], loaders_on=cpus)
+    verdict = settled(named(replace(PINNED, ranks=(placed,)), "x")).nodes[0]
+    assert (verdict.cause == "pinned") == pinned
+    assert not pinned or verdict.confidence > 0.6
 
 
 def test_a_main_thread_as_late_as_its_loaders_is_under_a_quota_if_anything() -> None:

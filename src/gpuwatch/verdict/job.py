@@ -24,7 +24,7 @@ _IMBALANCE_CAP = 0.6
 _PART_CAP = 0.5
 """What a part of the nodes does and nobody waits for need not hold up the job."""
 _NOT_ALIKE = ("PEER", "NETWORK", "HUNG", "UNKNOWN")
-_LOCAL = ("STORAGE", "CPU", "GPU")
+_LOCAL = ("STORAGE", "CPU", "GPU", "MEMORY")
 
 
 def charges(

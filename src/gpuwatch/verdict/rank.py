@@ -10,7 +10,7 @@ from gpuwatch.verdict.evidence import Assessment, Context, asleep, percent, reas
 
 __all__ = ["Opinion", "judge", "mean", "name_of", "unknown"]
 
-_LOCAL = ("STORAGE", "CPU", "GPU")
+_LOCAL = ("STORAGE", "CPU", "GPU", "MEMORY")
 """States that have their cause on the node itself: what they cost is no waiting for others."""
 _SOURCES = ("nvml", "threads", "tcp", "nic", "disk", "cpu")
 """Sources that verdicts rest on: what of these could not be read is always told."""

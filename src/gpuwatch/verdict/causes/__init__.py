@@ -16,6 +16,7 @@ from gpuwatch.verdict.causes import (
     link,
     loss,
     main_thread,
+    memory,
     object_store,
     path,
     peer,
@@ -35,7 +36,7 @@ __all__ = ["CAUSES"]
 CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
     cause.assess
     for cause in (
-        fault, throttled, checkpoint, read, object_store, data_prep, main_thread, pinned, quota, system, link, rdma, loss, path, trip,
+        fault, throttled, checkpoint, memory, read, object_store, data_prep, main_thread, pinned, quota, system, link, rdma, loss, path, trip,
         bandwidth, peer, hung, startup, compute, idle,
     )
 )  # fmt: skip

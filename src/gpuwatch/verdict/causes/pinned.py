@@ -22,7 +22,7 @@ from gpuwatch.verdict.evidence import (
 
 NAME = Kind("CPU", "pinned")
 _INFERRED_CAP = 0.6
-"""On which CPUs single threads may run is not read."""
+"""Where it is not known on which CPUs they may run."""
 _WHOLE = (0.05, 0.15)
 """How far from one CPU the loaders' use may be, and from where on it is another figure."""
 
@@ -38,13 +38,14 @@ def assess(context: Context) -> Assessment:
         return Assessment(*NAME, 0.0)
     allowed = _allowed(context)
     idle = 1 - ramp(host.busy, 0.6 * t.host_busy, t.host_busy) if host.cpus else 0.0
-    bound = 1.0 if allowed else loaders_alone(context)
+    few = allowed is not None and host.cpus is not None and allowed < host.cpus
+    bound = 1.0 if few else loaders_alone(context)
     innocent = 1 - ramp(told, t.quota_periods / 2, 2 * t.quota_periods)
     return assessment(
         context,
         NAME,
         opened * short * work * idle * _filled(context) * bound * innocent,
-        text=f"has loaders that share {_cpus(allowed or 1)} while the node's CPUs are"
+        text=f"has loaders that share {_cpus(allowed if few and allowed else 1)} while the node's CPUs are"
         f" {(1 - host.busy) * 100:.0f} % idle",
         support=(
             number(
@@ -61,16 +62,18 @@ def assess(context: Context) -> Assessment:
         ),
         signals=(
             Signal("cgroup", told is not None, 0.0),
+            Signal("placement", loader.allowed is not None, 0.0),
             Signal("threads.wchan", loader.waits is not None, 0.1),
         ),
-        cap=1.0 if allowed else _INFERRED_CAP,
+        cap=1.0 if few else _INFERRED_CAP,
     )
 
 
 def _allowed(context: Context) -> float | None:
-    """Return on how many CPUs the rank may run, where that is fewer than the node has."""
-    cpus = context.rank.allowance.cpus if context.rank else None
-    return cpus if cpus and context.host.cpus and cpus < context.host.cpus else None
+    """Return on how many CPUs the loaders may run; None where that is not known."""
+    cgroup = context.rank.allowance.cpus if context.rank else None
+    known = [cpus for cpus in (context.role("loader").allowed, cgroup) if cpus]
+    return min(known, default=None)
 
 
 def _filled(context: Context) -> float:
@@ -78,7 +81,9 @@ def _filled(context: Context) -> float:
     loader, allowed, cpus = context.role("loader"), _allowed(context), context.host.cpus or 0.0
     if loader.cores is None or (loader.threads or 0.0) < 2:
         return 0.0
-    if allowed:
+    if allowed and allowed >= cpus and loader.allowed:
+        return 0.0
+    if allowed and allowed < cpus:
         return ramp(loader.cores, 0.7 * allowed, 0.9 * allowed)
     return 1 - ramp(abs(loader.cores - 1), *_WHOLE) if cpus > 1 else 0.0
 

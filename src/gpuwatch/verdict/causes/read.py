@@ -4,6 +4,7 @@ The witness is where threads wait, never iowait: iowait reads 0 while a reader i
 CPUs have other work, and counts neither NFS nor FUSE.
 """
 
+from gpuwatch.verdict.causes.memory import thrashing
 from gpuwatch.verdict.evidence import (
     STARTING_CAP,
     Assessment,
@@ -79,6 +80,7 @@ def assess(context: Context) -> Assessment:
         context,
         NAME,
         opened * (0.9 * severity(context) + 0.1 * _slow(context))
+        - 0.5 * thrashing(context)
         - 0.5 * ramp(running, 0.3, 0.8)
         - 0.5 * ramp(rest, 0.2, 0.5),
         text=f"waits for reads from storage: {_plural(role)} blocked in {family} {share * 100:.0f} %"

@@ -7,12 +7,12 @@ import msgspec
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.view import Window
 from gpuwatch.verdict.features.mounts import Mount, mounts
-from gpuwatch.verdict.features.rates import scaled
+from gpuwatch.verdict.features.rates import PAGE_MB, scaled
 from gpuwatch.verdict.features.rdma import Rdma, rdma
 from gpuwatch.verdict.features.tcp import Loss, disorder, loss
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["Disk", "Host", "Nic", "host"]
+__all__ = ["Disk", "Host", "Memory", "Nic", "host"]
 
 
 class Nic(msgspec.Struct, frozen=True):
@@ -39,6 +39,12 @@ class Disk(msgspec.Struct, frozen=True):
     write_mb_s: float
 
 
+class Memory(msgspec.Struct, frozen=True):
+    """A node's memory: what comes back from swap."""
+
+    swap_mb_s: float | None = None
+
+
 class Host(msgspec.Struct, frozen=True):
     """A node without its GPUs and ranks. Shares are of all its CPUs.
 
@@ -59,6 +65,7 @@ class Host(msgspec.Struct, frozen=True):
     disorder: float | None = None
     mounts: tuple[Mount, ...] = ()
     rdma: tuple[Rdma, ...] = ()
+    memory: Memory = Memory()
 
     @property
     def nic(self) -> Nic | None:
@@ -98,6 +105,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
         disorder(fast) or disorder(slow),
         mounts(fast),
         rdma(slow),
+        Memory(scaled(fast.rate("node", (), "swap_in_pages"), PAGE_MB)),
     )
 
 

@@ -5,7 +5,7 @@ import msgspec
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.view import Window
 from gpuwatch.verdict.features.connections import Connection, connections
-from gpuwatch.verdict.features.rates import scaled
+from gpuwatch.verdict.features.rates import PAGE_MB, scaled
 
 __all__ = ["Allowance", "Role", "Threads", "Waits", "threads"]
 
@@ -40,13 +40,14 @@ class Waits(msgspec.Struct, frozen=True):
 class Role(msgspec.Struct, frozen=True):
     """The threads of one role: `run` and `delay` are shares of one CPU, a thread that uses any.
 
-    `cores` is what all of them used together.
+    `cores` is what all of them used together, `allowed` on how many CPUs any of them may run.
     """
 
     threads: float | None = None
     run: float | None = None
     delay: float | None = None
     cores: float | None = None
+    allowed: float | None = None
     read_mb_s: float | None = None
     write_mb_s: float | None = None
     waits: Waits | None = None
@@ -63,11 +64,14 @@ class Allowance(msgspec.Struct, frozen=True):
     """What a rank's control group lets it use.
 
     `throttled` is the share of periods in which a quota stopped it: 0 without a quota. `cpus` is
-    on how many CPUs it may run.
+    on how many CPUs it may run. `memory` is how full its memory limit is, None without one;
+    `refault_mb_s` what of files was read again soon after it had to give way.
     """
 
     throttled: float | None = None
     cpus: float | None = None
+    memory: float | None = None
+    refault_mb_s: float | None = None
 
 
 class Threads(msgspec.Struct, frozen=True):
@@ -154,6 +158,7 @@ def _role(window: Window, labels: Labels, waits: Waits | None) -> Role:
         run / 1e9 / sampled if run is not None and sampled else None,
         delay / 1e9 / sampled if delay is not None and sampled else None,
         scaled(run, 1e-9),
+        window.latest("placement", labels[:3], "cpus_allowed"),
         scaled(window.rate("thread_group", labels, "storage_read_bytes"), 1e-6),
         scaled(window.rate("thread_group", labels, "storage_write_bytes"), 1e-6),
         waits,
@@ -174,7 +179,14 @@ def _allowance(window: Window, group: str, rank: str) -> Allowance:
             best = labels
     if best is None:
         return Allowance()
-    return Allowance(_stopped(window, best), window.latest("cgroup", best, "cpus_allowed"))
+    used = window.latest("cgroup", best, "memory_bytes")
+    limit = window.latest("cgroup", best, "memory_limit_bytes")
+    return Allowance(
+        _stopped(window, best),
+        window.latest("cgroup", best, "cpus_allowed"),
+        used / limit if used is not None and limit else None,
+        scaled(window.rate("cgroup", best, "refaults"), PAGE_MB),
+    )
 
 
 def _stopped(window: Window, labels: Labels) -> float | None:

@@ -1,6 +1,9 @@
 """Arithmetic of rates that may be missing."""
 
-__all__ = ["scaled"]
+__all__ = ["PAGE_MB", "scaled"]
+
+PAGE_MB = 4096 / 1e6
+"""Of most kernels; where pages are of 64 KiB more is meant than is told."""
 
 
 def scaled(rate: float | None, factor: float) -> float | None:
