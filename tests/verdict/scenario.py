@@ -28,6 +28,9 @@ class Gpu:
     lost: bool = False
     xid: int = 0
     xids: float = 0.0
+    sm: float | None = None
+    tensor: float | None = None
+    dram: float | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ def _gpu(gpu: Gpu) -> dict[str, float]:
         "memory_util_pct": gpu.memory, "sm_clock_mhz": gpu.clock, "sm_clock_max_mhz": 1980,
         "throttle_hw_thermal_ns": gpu.heat * 1e9, "throttle_power_cap_ns": gpu.cap * 1e9,
         "throttle_sw_thermal_ns": 0, "throttle_hw_brake_ns": 0,
+        "gpm_sm_pct": gpu.sm, "gpm_tensor_pct": gpu.tensor, "gpm_dram_pct": gpu.dram,
         "gpu_lost": int(gpu.lost), "xid": gpu.xid, "xids": gpu.xids,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}

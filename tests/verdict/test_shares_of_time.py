@@ -109,3 +109,28 @@ def test_who_waits_behind_a_path_that_loses_may_wait_for_the_network(
     waits = next(n for n in verdict.nodes if n.node == "y")
     assert waits.state == "PEER"
     assert (waits.confidence > 0.5) == sure
+
+
+def test_r_mig_without_utilisation_is_judged_by_its_sms() -> None:
+    mig = rank(gpu=Gpu(util=None, power=300, memory=None, sm=78, tensor=30, dram=40))
+    verdict = settled(named(mig, *PEERS))
+    assert verdict.job.state == "COMPUTE"
+    assert verdict.job.confidence <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("sm", "tensor", "dram", "kind"),
+    [(15, 0, 2, "spin"), (90, 40, 30, "compute"), (20, 15, 2, "unknown"), (50, 10, 20, "unknown")],
+)
+def test_what_sms_do_tells_spinning_from_work_at_a_middling_power(
+    sm: float, tensor: float, dram: float, kind: str
+) -> None:
+    middling = rank(gpu=Gpu(util=100, power=300, memory=10, sm=sm, tensor=tensor, dram=dram))
+    shares = settled(named(middling, *PEERS), 12).nodes[0].shares
+    assert shares is not None
+    assert getattr(shares, kind) > 0.9
+
+
+def test_one_rank_alone_spins_for_nobody_by_its_sms_either() -> None:
+    alone = rank(gpu=Gpu(util=98, power=180, memory=3, sm=15, tensor=0, dram=2))
+    assert settled(named(alone, "x"), 12).job.state in ("COMPUTE", "UNKNOWN")

@@ -131,7 +131,7 @@ def assessment(
     unread = [s for s in signals if not s.readable]
     if context.gpu.doubt:
         cap = min(cap, DOUBT_CAP)
-    elif context.gpu.shares.levels != "learned":
+    elif context.gpu.shares.levels not in ("learned", "gpm"):
         cap = min(cap, TABLE_CAP)
     return Assessment(
         *kind,

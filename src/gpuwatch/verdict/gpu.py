@@ -11,6 +11,8 @@ Spinning needs a partner to wait for, and is bounded by device memory traffic: a
 waits reads no memory.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
 from gpuwatch.agent.metric import Labels
@@ -89,7 +91,15 @@ def read(
     known = None
     if limit_w:
         known = levels(str(labels[2]), limit_w, learned, thresholds)
-    mixture = _Mixture(util, power_w, memory, throttled, known, occupied, partner, thresholds)
+    activity = Activity(
+        *(
+            _share(window.rate("gpu", labels, f"gpm_{kind}_pct"))
+            for kind in ("sm", "tensor", "dram")
+        )
+    )
+    mixture = _Mixture(
+        util, power_w, memory, throttled, known, occupied, partner, thresholds, activity
+    )
     shares, doubt = mixture.shares()
     return Gpu(
         shares,
@@ -124,6 +134,39 @@ def full_power(window: Window, labels: Labels, thresholds: Thresholds) -> float 
     return window.rate("gpu", labels, "power_w")
 
 
+class Activity(msgspec.Struct, frozen=True):
+    """What GPM counts (Hopper and later), as shares: SMs with work, tensor cores, memory traffic."""
+
+    sm: float | None = None
+    tensor: float | None = None
+    memory: float | None = None
+
+    def split(self) -> tuple[float, float] | None:
+        """Return compute and spin as shares of busy time, where one of them is all of it.
+
+        Between the two there are mixtures, which a mean over a window does not tell from work on
+        few SMs.
+        """
+        if self.sm is None:
+            return None
+        if self.sm >= _WORKS:
+            return 1.0, 0.0
+        quiet = (self.tensor or 0.0) < _SPINS.tensor and (self.memory or 0.0) < _SPINS.memory
+        return (0.0, 1.0) if quiet and self.sm <= _SPINS.sm else None
+
+
+class _Spins(NamedTuple):
+    sm: float
+    tensor: float
+    memory: float
+
+
+_SPINS = _Spins(0.30, 0.02, 0.05)
+"""Up to which a collective waits: it keeps one block a channel, 8 to 32 of 132 SMs."""
+_WORKS = 0.75
+"""SM activity from which on a GPU computes nearly all of the time."""
+
+
 class _Mixture(msgspec.Struct, frozen=True):
     util: float | None
     power_w: float | None
@@ -133,23 +176,32 @@ class _Mixture(msgspec.Struct, frozen=True):
     occupied: bool
     partner: bool
     thresholds: Thresholds
+    activity: Activity = Activity()
 
     def shares(self) -> tuple[Shares, str]:
         util, known = self.util, self.levels
+        split = self.activity.split()
+        if split and split[1] > 0 and not self.partner:
+            split = None
         if util is None:
-            return _unknown(1.0), "utilisation is not reported"
+            found = Shares(*split, 0.0, 0.0, 0.0, "gpm") if split else _unknown(1.0)
+            return found, "utilisation is not reported"
         resting = util < self.thresholds.gpu_idle
         if resting and known and self.power_w is not None and self.power_w >= known.compute_w:
             return _unknown(1.0), "utilisation reads 0 at high power: not reliable"
         missing = 1.0 - util
         starved, idle = (missing, 0.0) if self.occupied else (0.0, missing)
         if known is None or self.power_w is None:
+            if split and not resting:
+                compute, spin = (part * util for part in split)
+                return Shares(compute, spin, starved, idle, 0.0, "gpm"), ""
             shares = Shares(0.0, 0.0, starved, idle, util)
             return shares, "" if resting else "power, or its limit, is not reported"
         if resting:
             return Shares(0.0, 0.0, starved, idle, util, "table"), ""
         busy_w = max(0.0, self.power_w - missing * known.context_w) / util
-        compute, spin = self._split(known, busy_w)
+        by_gpm = split if known.learned_w is None else None
+        compute, spin = by_gpm or self._split(known, busy_w)
         compute, spin, doubt = self._plausible(compute, spin)
         unknown = max(0.0, 1.0 - compute - spin)
         parts = Shares(
@@ -158,7 +210,7 @@ class _Mixture(msgspec.Struct, frozen=True):
             starved=starved,
             idle=idle,
             unknown=unknown * util,
-            levels="table" if known.learned_w is None else "learned",
+            levels="gpm" if by_gpm else "table" if known.learned_w is None else "learned",
         )
         return parts, doubt
 
