@@ -7,8 +7,8 @@ if they are printable and cannot be taken for an option.
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Literal, Protocol, get_args
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -56,19 +56,24 @@ class Judged(Protocol):
     """What a verdict and a stretch of a report have in common."""
 
     @property
-    def state(self) -> State: ...  # noqa: D102
+    def state(self) -> State:
+        """What is waited for."""
 
     @property
-    def cause(self) -> str | None: ...  # noqa: D102
+    def cause(self) -> str | None:
+        """Why."""
 
     @property
-    def node(self) -> str | None: ...  # noqa: D102
+    def node(self) -> str | None:
+        """Whose it is; None: the job's."""
 
     @property
-    def culprits(self) -> tuple[Culprit, ...]: ...  # noqa: D102
+    def culprits(self) -> tuple[Culprit, ...]:
+        """Who is to blame."""
 
     @property
-    def support(self) -> tuple[Finding, ...]: ...  # noqa: D102
+    def support(self) -> tuple[Finding, ...]:
+        """The facts for it."""
 
 
 def advise(
@@ -84,11 +89,9 @@ def advise(
     """
     fill = facts or Known()
     return tuple(
-        msgspec.structs.replace(
-            piece,
-            text=_filled(piece.text, fill, str),
-            command=None if piece.command is None else _filled(piece.command, fill, shlex.quote),
-        )
+        piece
+        if piece.command is None
+        else msgspec.structs.replace(piece, command=_filled(piece.command, fill))
         for piece in ADVICE.get((state, cause), ())
         if on is None or piece.on in (None, on)
     )
@@ -126,16 +129,16 @@ _DISK = re.compile(r"disk\.|thread_wait\.\w+\.block-")
 _PLACE = re.compile(r"\{(" + "|".join(Known.__struct_fields__) + r")\}")
 
 
-def _filled(text: str, facts: Known, quote: Callable[[str], str]) -> str:
+def _filled(command: str, facts: Known) -> str:
     """Put known values in; a word in capitals stays where one is missing or would mislead."""
 
     def value(match: re.Match[str]) -> str:
         found: str | None = getattr(facts, match[1])
         if not found or found.startswith("-") or sanitize(found, _VALUE_LENGTH) != found:
             return match[1].upper()
-        return quote(found)
+        return shlex.quote(found)
 
-    return _PLACE.sub(value, text)
+    return _PLACE.sub(value, command)
 
 
 def _reads(text: str, command: str, on: Medium | None = None) -> Advice:
@@ -157,15 +160,18 @@ _STACK = "py-spy dump --nonblocking --pid {pid}"
 _CLOCKS = "nvidia-smi dmon -s pucv -c 5"
 _OWN_CGROUP = "cd \"/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/{pid}/cgroup)\""
 _HOLDERS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv"
-_RETRANSMITS = "nstat -n; sleep 10; nstat -z TcpOutSegs TcpRetransSegs TcpExtTCPLossProbes TcpExtTCPTimeouts"
+_RETRANSMITS = (
+    "nstat -n; sleep 10; nstat -z TcpOutSegs TcpRetransSegs TcpExtTCPLossProbes TcpExtTCPTimeouts"
+)
 _RDMA = "rdma -p statistic show link {port}"
+_SENT = "grep . /sys/class/infiniband/*/ports/*/counters/port_*_data"
 _IPERF = "iperf3 -c {peer} -P 8 -t 10"
 _IB_BW = "ib_write_bw -d ADAPTER --report_gbits {peer}"
 
 _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "COMPUTE": (
         _reads("Clocks at their maximum and power near the limit: the GPU does what it can", _CLOCKS),
-        _changes("To go faster: bf16 or FP8, fused attention, larger batches; profile one step with torch.profiler"),
+        _changes("To go faster: bf16 or FP8, fused attention, larger batches; torch.profiler for one step"),
     ),
     "COMPUTE/imbalance": (
         _reads("Same clocks and power limit as on its peers: it has more work; lower: a slow GPU", "nvidia-smi --query-gpu=index,clocks.sm,power.draw,power.limit,temperature.gpu --format=csv"),
@@ -177,22 +183,22 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     ),
     "NETWORK/loss": (
         _reads("Retransmits less loss probes over 0.1 % of segments, or timeouts: loss, not noise", _RETRANSMITS, "TCP"),
-        _reads("packet_seq_err, out_of_sequence, local_ack_timeout_err that grow: packets are lost", _RDMA, "RDMA"),
+        _reads("packet_seq_err, local_ack_timeout_err that grow: lost; out_of_sequence alone: adaptive routing", _RDMA, "RDMA"),
         _loads("Between the two nodes, iperf3 -s at the other end, -R for the way back: read Retr", _IPERF, "TCP"),
         _loads("Between the two nodes, ib_write_bw alone at the other end: bandwidth under line rate", _IB_BW, "RDMA"),
         _changes("Cable, optics and switch port of the end that all losing paths share; then MTU and ECN or PFC"),
     ),
     "NETWORK/bandwidth": (
         _reads("rxkB/s or txkB/s near the line rate at each step: the port is the limit", "sar -n DEV 1 5", "TCP"),
-        _reads("port_xmit_data and port_rcv_data count 4 bytes each; read twice, compare with the rate", "rdma -p statistic show link {port}; rdma link show {port}", "RDMA"),
+        _reads("Words of 4 bytes in 10 s; within 15 % of the rate all the time: the port is the limit", f"{_SENT}; sleep 10; {_SENT}", "RDMA"),
         _loads("What the path gives at best; iperf3 -s at the other end; under 85 % of line rate: a fault", _IPERF, "TCP"),
         _loads("What the path gives at best; ib_write_bw alone at the other end", _IB_BW, "RDMA"),
         _changes("Gradient compression (bf16, PowerSGD hooks), accumulation with no_sync, NCCL over more ports"),
     ),
     "NETWORK/link": (
         _reads("Speed as its peers'? Link detected? crc, symbol or discard counters that grow?", "ethtool {port}; ethtool -S {port} | grep -iE 'err|crc|symbol|discard'", "TCP"),
-        _reads("State, rate and bit errors of port and cable (root, NVIDIA's tools; -p: port number)", "mlxlink -d ADAPTER -p 1 -c -e", "RDMA"),
-        _reads("When it went down and up, and what the driver said (root, or group systemd-journal)", "journalctl -k --since -1h --no-pager -g 'link|carrier'"),
+        _reads("State, rate and bit errors of port and cable (root, NVIDIA's tools)", "mlxlink -d ADAPTER -p 1 -m -c", "RDMA"),
+        _reads("When it went down and up, and what the driver said (root, or group systemd-journal)", "journalctl -k --since=-1h --no-pager -g 'link|carrier'"),
         _changes("Reseat or replace cable and optics, try another switch port; keep the node out until then"),
     ),
     "NETWORK/congestion": (
@@ -214,7 +220,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "NETWORK/path": (
         _reads("pmtu below the interface's MTU, or a hop that both slow paths share", "tracepath -n {peer}"),
         _reads("Three whole jumbo frames (MTU 9000): lost or refused, the MTU is not the same all the way", "ping -c 3 -M do -s 8972 {peer}"),
-        _changes("Same MTU on hosts and switches; flow-wise, not packet-wise, balancing; check routing and the bond's hash"),
+        _changes("One MTU on hosts and switches; balancing by flow, not by packet; check routes and bond hashing"),
     ),
     "STORAGE": (
         _reads("r_await and w_await in ms, %util: is a local disk slow or full?", _DISKS),
@@ -223,17 +229,17 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
         _reads("r_await over 5 ms, %util near 100: the disk is the limit; both low: threads ask one by one", _DISKS, "disk"),
         _reads("NFS: avg RTT is server and wire; avg exe beyond it is the queue on this client", _NFS, "server"),
         _reads("FUSE: waiting over 0 all the time: its daemon is the limit (root, or who mounted it)", "grep -H . /sys/fs/fuse/connections/*/waiting", "server"),
-        _changes("More num_workers and prefetch_factor, large shards or mmap instead of small files, data on local NVMe"),
+        _changes("More num_workers and prefetch_factor, large shards or mmap, not small files; data on local NVMe"),
     ),
     "STORAGE/metadata": (
         _reads("Many LOOKUP, GETATTR, READDIR a second beside few READ: names are asked for, not data", "nfsiostat 1 5 --dir {mount}", "server"),
         _reads("Which of the job's threads sit in which call of the kernel", "ps -L -o tid,stat,wchan:32,comm --ppid {pid} -p {pid}"),
-        _changes("Shards (tar, Parquet) instead of small files, the list of files read once and kept; mount noatime, actimeo"),
+        _changes("Shards (tar, Parquet), not small files; read the list of files once; mount with noatime, actimeo"),
     ),
     "STORAGE/object": (
         _reads("rtt, delivery_rate, rwnd_limited: far store, throttling store, or a reader that is late", "ss -tnio state established dst STORE"),
         _loads("One object: time to its first byte is the store, speed is the path", "curl -sS -o /dev/null -w '%{time_starttransfer} s %{speed_download} B/s\\n' URL"),
-        _changes("Objects over 100 MB, more reads in flight (num_workers, prefetch), a cache on local NVMe, same region"),
+        _changes("Objects over 100 MB, more reads in flight (num_workers, prefetch), a cache on NVMe, same region"),
     ),
     "STORAGE/checkpoint": (
         _reads("Writes at what the device can: it is the limit; far below: one thread serialises or copies", _DISKS, "disk"),
@@ -243,7 +249,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     ),
     "STORAGE/offload": (
         _reads("Reads and writes each step at what the device can: it is the limit", _DISKS),
-        _changes("Offload to host memory or not at all, over several NVMe; pinned buffers, more asynchronous I/O in flight"),
+        _changes("Offload to host memory instead, or over several NVMe; pinned buffers, more I/O in flight"),
     ),
     "CPU": (
         _reads("Who takes the CPUs; the second block counts, it is the mean of 5 s", _BUSIEST),
@@ -264,7 +270,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     ),
     "CPU/in-rank": (
         _reads("Which of its threads take CPUs, by name; the second block counts", "top -H -b -d 5 -n 2 -p {pid}"),
-        _changes("OMP_NUM_THREADS near cores over ranks; optimizer on the GPU; TOKENIZERS_PARALLELISM; tf.data private threadpool"),
+        _changes("OMP_NUM_THREADS near cores a rank; optimizer on the GPU; offline tokenising; tf.data threadpool size"),
     ),
     "CPU/numa": (
         _reads("Which CPUs and NUMA node are near each GPU and NIC; compare with the next line", "nvidia-smi topo -m; taskset -cp {pid}"),
@@ -291,10 +297,10 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "MEMORY/swap": (
         _reads("si and so over 0 all the time: it swaps now", "vmstat 1 5"),
         _reads("Whose memory is out (ranks and their loaders)", "grep -H VmSwap /proc/{pid}/status; swapon --show"),
-        _changes("Fewer loaders and smaller queues; memory.swap.max=0 for the job's cgroup; swap off between jobs (root)"),
+        _changes("Fewer loaders, smaller queues; memory.swap.max=0 for the job's cgroup; no swap on such nodes (root)"),
     ),
     "PEER": (
-        _reads("Only waits: look at {peer}. Its main thread should stand in a collective (root or the job's user)", _STACK),
+        _reads("It only waits: look first at who is blamed. Its main thread should stand in a collective (root)", _STACK),
         _reads("All ranks of the job as NCCL sees them, the late and the missing ones (NCCL 2.24 or newer)", "ncclras -v"),
     ),
     "GPU": (
@@ -307,7 +313,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "GPU/fault": (
         _reads("Xid numbers and when (root, or group systemd-journal); 79 off the bus, 48, 94, 95 memory", "journalctl -k --no-pager -g 'NVRM: Xid'"),
         _reads("Is it still listed? Uncorrectable errors, rows that wait to be remapped", "nvidia-smi -L; nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER"),
-        _changes("Go on from the last checkpoint without this node; reset the GPU or reboot; returns the error: replace it"),
+        _changes("Go on from the last checkpoint without this node; reset the GPU or reboot; replace it if it returns"),
     ),
     "GPU/shared": (
         _reads("All processes on each GPU: which is not of this job?", _HOLDERS),
@@ -323,15 +329,14 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
         _changes("Reseat card or riser, check BIOS; pinned memory and non_blocking copies, GPUDirect RDMA or Storage"),
     ),
     "HOST-LINK/nvlink": (
-        _reads("Fewer links, or slower ones, than its siblings; then errors that grow", "nvidia-smi nvlink --status; nvidia-smi nvlink -e"),
-        _reads("NVSwitch systems: the fabric manager must run", "systemctl status --no-pager nvidia-fabricmanager"),
+        _reads("Fewer or slower links than its siblings; errors that grow; NVSwitch: the manager must be active", "nvidia-smi nvlink --status; nvidia-smi nvlink -e; systemctl is-active nvidia-fabricmanager"),
         _loads("Bandwidth of all GPUs of the node (nccl-tests): compare busbw with a healthy node", "all_reduce_perf -b 1G -e 4G -f 2 -g 8"),
-        _changes("NCCL_P2P_DISABLE must not be set; drain the node, reset all its GPUs together", ),
+        _changes("NCCL_P2P_DISABLE must not be set; drain the node, reset all its GPUs together"),
     ),
     "HUNG": (
         _reads("Which ranks are missing or behind in which communicator (on any node, NCCL 2.24 or newer)", "ncclras -v"),
         _reads("Where each rank's main thread stands: the odd one out is it (root or the job's user)", _STACK),
-        _changes("Next time: TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1, and a timeout that ends the job"),
+        _changes("Next time: flight recorder (TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1)"),
     ),
     "IDLE": (
         _reads("Who holds the GPUs, if anybody", _HOLDERS),
@@ -345,13 +350,13 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     ),
     "STARTUP/compile": (
         _reads("Compilers at work below the ranks", "pgrep -l 'ptxas|cicc|nvcc|ninja|clang|cc1plus'"),
-        _changes("Keep caches on disk: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR, JAX_COMPILATION_CACHE_DIR; fewer shapes"),
+        _changes("Keep the caches: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR, JAX_COMPILATION_CACHE_DIR"),
     ),
     "STARTUP/storage": (
         _reads("rMB/s at what the device can: it only takes its time; far below: one thread reads", _DISKS, "disk"),
         _reads("NFS: kB/s and avg RTT of reads; all nodes at once share the server", _NFS, "server"),
         _loads("What 10 s of reading get, past the page cache", "fio --name=read --filename=FILE --readonly --rw=read --bs=1M --direct=1 --runtime=10 --time_based"),
-        _changes("Each rank reads its shard only, or one reads and broadcasts; copy to local NVMe before; mmap (safetensors)"),
+        _changes("Each rank reads its shard only, or one broadcasts; copy to local NVMe first; mmap (safetensors)"),
     ),
     "UNKNOWN": (
         _reads("What GPUs do while nothing is told: high sm at low power spins, low sm starves", _CLOCKS),
