@@ -134,3 +134,13 @@ def test_what_sms_do_tells_spinning_from_work_at_a_middling_power(
 def test_one_rank_alone_spins_for_nobody_by_its_sms_either() -> None:
     alone = rank(gpu=Gpu(util=98, power=180, memory=3, sm=15, tensor=0, dram=2))
     assert settled(named(alone, "x"), 12).job.state in ("COMPUTE", "UNKNOWN")
+
+
+def test_who_waits_least_and_still_most_of_the_time_is_not_to_blame_for_that() -> None:
+    """Behind jitter all three waited: 100, 77 and 77 %."""
+    play = Play(("a", "b", "c"))
+    play.run(named(GOOD, "a", "b", "c"), 40)
+    some = rank(gpu=Gpu(util=100, power=250, memory=15), main={"socket": 1.0}, main_run=0.0)
+    verdict = play.run((*named(VICTIM, "a", "b"), *named(some, "c")), 50)
+    assert verdict.job.state == "UNKNOWN"
+    assert blamed(verdict.job) == {"unknown"}

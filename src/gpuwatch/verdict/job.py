@@ -240,6 +240,7 @@ def _puzzles(
             text = f"waits, and {_list(names)} {why}"
             return [Charge(_nothing(nodes, text, t.score), hidden, waiting)]
     low = [nodes[i] for i in least_waiting([n.wait for n in nodes], t.wait_spread)]
+    low = [] if any((n.wait or 0.0) >= t.lost for n in low) else low  # who waits holds up nobody
     if low and len(low) <= max(1.0, t.culprit_share * len(nodes)):
         culprits = tuple(c for n in low for c in culprits_of(n))
         text = f"waits for {_list([c.id for c in culprits])}, and why cannot be told"
