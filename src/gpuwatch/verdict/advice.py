@@ -324,7 +324,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
         _reads("How GPUs, NICs and CPUs are joined: PIX and NV near, SYS far", "nvidia-smi topo -m"),
     ),
     "HOST-LINK/pcie": (
-        _reads("Width below its maximum, or generation below it under load, proves it", "nvidia-smi --query-gpu=index,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max --format=csv"),
+        _reads("Width below its maximum, or generation below its siblings' under load, proves it", "nvidia-smi --query-gpu=pcie.link.width.current,pcie.link.width.max,pcie.link.gen.current --format=csv"),
         _reads("Throughput in MB/s and replays (pci) of each GPU", "nvidia-smi dmon -s et -c 5"),
         _changes("Reseat card or riser, check BIOS; pinned memory and non_blocking copies, GPUDirect RDMA or Storage"),
     ),

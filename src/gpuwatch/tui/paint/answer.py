@@ -12,6 +12,7 @@ from gpuwatch.tui.paint.numbers import (
 )  # fmt: skip
 from gpuwatch.tui.paint.pane import trouble
 from gpuwatch.tui.paint.spans import Line, Span, clip, ends, safe, whole, width, wrap
+from gpuwatch.tui.paint.steps import first
 from gpuwatch.tui.paint.words import computing, culprits, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
@@ -75,6 +76,7 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
         _because(job, cells - 2),
         _silent(scene),
         *_also(scene),
+        whole([first(scene)], cells - 2),
     ):
         if line:
             body.append((edge, indent, *line))

@@ -1,8 +1,9 @@
-"""Why: the verdicts as chains of facts, for, against, missing, and what else it could be."""
+"""Why: the verdicts as chains of facts, for, against, missing, what else it could be, what to do."""
 
 from gpuwatch.model.verdict import Finding, Verdict
 from gpuwatch.tui.paint.numbers import clock, duration, percent
 from gpuwatch.tui.paint.spans import Line, Span, fit, safe, wrap
+from gpuwatch.tui.paint.steps import steps
 from gpuwatch.tui.paint.words import culprits, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
@@ -14,11 +15,14 @@ METRIC = 30
 
 def why(scene: Scene, cells: int) -> list[Line]:
     """Return the job's verdict explained, then each node's, the blamed first."""
-    lines = _verdict(scene, scene.verdict.job, "job", cells)
+    job = scene.verdict.job
+    lines = [*_verdict(scene, job, "job", cells), *_next(scene, job, cells)]
     told = [v for v in scene.verdict.nodes if v.node in scene.blamed]
     rest = [v for v in scene.verdict.nodes if v.node not in scene.blamed]
     for verdict in (*told, *rest):
         lines += [(), *_verdict(scene, verdict, safe(verdict.node or "?"), cells)]
+        if verdict in told and (verdict.state, verdict.cause) != (job.state, job.cause):
+            lines += _next(scene, verdict, cells)
     return lines
 
 
@@ -55,6 +59,13 @@ def _verdict(scene: Scene, verdict: Verdict, name: str, cells: int) -> list[Line
     if verdict.shares is not None:
         lines.append(_labelled("shares", _shares(verdict)))
     return lines
+
+
+def _next(scene: Scene, verdict: Verdict, cells: int) -> list[Line]:
+    return [
+        _labelled("next" if i == 0 else "", line)
+        for i, line in enumerate(steps(scene, verdict, cells - LABEL - 4))
+    ]
 
 
 def _when(scene: Scene, verdict: Verdict) -> Line:
