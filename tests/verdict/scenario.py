@@ -43,6 +43,7 @@ class Wire:
     swing: float = 0.1
     segments: float = 2000.0
     again: float = 0.0
+    busy: float = 0.04
     received_mb: float = 5.0
     sent_mb: float = 5.0
 
@@ -229,6 +230,7 @@ def _rank(rank: Rank, index: int) -> Rates:
 def _wire(wire: Wire) -> dict[str, float]:
     return {
         "connections": 1, "connecting": 0, "out_segs": wire.segments,
+        "busy_us": wire.busy * 1e6,
         "retransmits": wire.segments * wire.again, "spurious_retransmits": 0,
         "received_bytes": wire.received_mb * 1e6, "acked_bytes": wire.sent_mb * 1e6,
         "rtt_us": wire.trip_ms * 1e3, "rtt_var_us": wire.trip_ms * wire.swing * 1e3,

@@ -50,6 +50,10 @@ class Window(msgspec.Struct, frozen=True, eq=False):
         """Return the labels of the entities that the last sample has."""
         return tuple(row.labels for row in self.last.sample.rows(scope))
 
+    def seen(self, scope: str) -> tuple[Labels, ...]:
+        """Return the labels of all entities known at its end: some are not read in each tick."""
+        return tuple(self.last.totals[scope])
+
     def latest(self, scope: str, labels: Labels, metric: str) -> Value:
         """Return the value in the last sample, as it came."""
         place = catalogue.INDEX[scope][metric]

@@ -20,10 +20,12 @@ __all__ = ["ADVICE", "LENGTH", "Advice", "Judged", "Known", "Medium", "advise", 
 LENGTH = 100
 """Characters of a text, at most."""
 _VALUE_LENGTH = 128
+_NUMBERS = ("pid", "gpu")
 
 Kind = Literal["reads", "makes load", "changes"]
 """`reads`: looks, at most sends a few packets, and never stops a process; `makes load`: not while
-a job runs that must not be felt; `changes`: of the job's own code or settings, without a command."""
+a job runs that must not feel it; `changes`: of the job's code or settings, or of the machine, without
+a command."""
 
 Medium = Literal["TCP", "RDMA", "disk", "server"]
 """By which way data is exchanged, or where it comes from: the same cause is looked at differently."""
@@ -41,11 +43,14 @@ class Advice(msgspec.Struct, frozen=True):
 class Known(msgspec.Struct, frozen=True):
     """What a command can be filled in with; None stays a word in capitals.
 
-    `mount` is a directory, `port` an interface or `mlx5_0/1`, `peer` the node at the other end.
+    `port` is an interface, `link` an RDMA port as `mlx5_0/1`, of the adapter `mlx5_0`; `mount` a
+    directory; `peer` the node at the other end.
     """
 
     node: str | None = None
     port: str | None = None
+    link: str | None = None
+    adapter: str | None = None
     mount: str | None = None
     peer: str | None = None
     pid: str | None = None
@@ -103,9 +108,13 @@ def known(verdict: Judged) -> Known:
     places = [name for c in blamed for name in c.nodes]
     node = verdict.node or (places[0] if places else None)
     joined = verdict.state == "PEER" or any(c.kind in ("path", "job") for c in blamed)
+    port = next((m[1] for f in verdict.support if (m := _PORT.match(f.metric))), "")
+    adapter, rdma, _ = port.partition("/")
     return Known(
         node=node,
-        port=next((m[1] for f in verdict.support if (m := _PORT.match(f.metric))), None),
+        port=None if rdma else port or None,
+        link=port if rdma else None,
+        adapter=adapter if rdma else None,
         mount=next((c.id for c in blamed if c.kind == "mount" and c.id.startswith("/")), None),
         peer=next((name for name in places if name != node), None) if joined else None,
         gpu=next((m[1] for c in blamed if c.kind == "gpu" and (m := _GPU.match(c.id))), None),
@@ -136,6 +145,8 @@ def _filled(command: str, facts: Known) -> str:
         found: str | None = getattr(facts, match[1])
         if not found or found.startswith("-") or sanitize(found, _VALUE_LENGTH) != found:
             return match[1].upper()
+        if match[1] in _NUMBERS and not (found.isascii() and found.isdigit()):
+            return match[1].upper()
         return shlex.quote(found)
 
     return _PLACE.sub(value, command)
@@ -163,10 +174,10 @@ _HOLDERS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --form
 _RETRANSMITS = (
     "nstat -n; sleep 10; nstat -z TcpOutSegs TcpRetransSegs TcpExtTCPLossProbes TcpExtTCPTimeouts"
 )
-_RDMA = "rdma -p statistic show link {port}"
+_RDMA = "rdma -p statistic show link {link}"
 _SENT = "grep . /sys/class/infiniband/*/ports/*/counters/port_*_data"
 _IPERF = "iperf3 -c {peer} -P 8 -t 10"
-_IB_BW = "ib_write_bw -d ADAPTER --report_gbits {peer}"
+_IB_BW = "ib_write_bw -d {adapter} --report_gbits {peer}"
 
 _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "COMPUTE": (
@@ -197,14 +208,14 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     ),
     "NETWORK/link": (
         _reads("Speed as its peers'? Link detected? crc, symbol or discard counters that grow?", "ethtool {port}; ethtool -S {port} | grep -iE 'err|crc|symbol|discard'", "TCP"),
-        _reads("State, rate and bit errors of port and cable (root, NVIDIA's tools)", "mlxlink -d ADAPTER -p 1 -m -c", "RDMA"),
+        _reads("State, rate and bit errors of port and cable (root, NVIDIA's tools)", "mlxlink -d {adapter} -p 1 -m -c", "RDMA"),
         _reads("When it went down and up, and what the driver said (root, or group systemd-journal)", "journalctl -k --since=-1h --no-pager -g 'link|carrier'"),
         _changes("Reseat or replace cable and optics, try another switch port; keep the node out until then"),
     ),
     "NETWORK/congestion": (
         _reads("rtt far over minrtt, retrans or a small cwnd: queues on the path to these peers", "ss -tnio state established dst {peer}", "TCP"),
         _reads("np_cnp_sent, rp_cnp_handled, roce_slow_restart that grow: the fabric marks or pauses", _RDMA, "RDMA"),
-        _reads("Pause frames sent: this node takes too slowly; received: the switch is full", "ethtool -S INTERFACE | grep -iE 'pause|prio.*(pause|discard)'", "RDMA"),
+        _reads("Pause frames sent: this node takes too slowly; received: the switch is full", "ethtool -S {port} | grep -iE 'pause|prio.*(pause|discard)'", "RDMA"),
         _changes("ECN and PFC alike on all switches and hosts, adaptive routing, other jobs off the same uplinks"),
     ),
     "NETWORK/softirq": (

@@ -60,8 +60,8 @@ sensor and of the spin level itself ("Part-time Power Measurements", arXiv 2312.
 
 _GOOD = 0.95
 """Share of the best power from which on a window is one of full work, without a wait."""
-_FOLLOW = 0.05
-"""How much of a new round trip counts a tick: the mean of some twenty."""
+_FOLLOW = 0.02
+"""How much of a longer round trip counts a tick: the first seconds of a fault look like good ones."""
 
 
 class Learned(msgspec.Struct, frozen=True, array_like=True):
@@ -149,7 +149,7 @@ def learn(
     compute_w = max(learned.compute_w, power_w)
     usual = learned.trip_ms
     if trip_ms is not None and power_w and min(power_w, fast_w or 0.0) >= _GOOD * compute_w:
-        usual = trip_ms if usual is None else usual + _FOLLOW * (trip_ms - usual)
+        usual = trip_ms if usual is None else min(trip_ms, usual + _FOLLOW * (trip_ms - usual))
     return Learned(
         process,
         compute_w,

@@ -115,7 +115,9 @@ def _slow_ends(nodes: Sequence[Opinion]) -> list[str] | None:
 def _far(
     slow: Sequence[str], nodes: Sequence[Opinion], text: str
 ) -> tuple[tuple[Culprit, ...], float, str]:
-    if len(slow) == 1 and len(nodes) > 2:
+    shares = {n.node: n.slow_paths or 0.0 for n in nodes}
+    seen_by_others = any(share > 0 for name, share in shares.items() if name != slow[0])
+    if len(slow) == 1 and shares[slow[0]] == 1 and seen_by_others:
         return (Culprit("node", slow[0], (slow[0],)),), _SENDER_CAP, text
     if len(slow) == 2:
         return (_path(slow[0], slow, both=True),), _PATH_CAP, f"{text}; either end may be at fault"

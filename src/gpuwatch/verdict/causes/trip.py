@@ -26,6 +26,8 @@ _LONGER = (2.0, 4.0)
 """How many times the trip of good minutes is still clean, and from where on it is bad."""
 _SWINGS = 0.15
 """Mean deviation of round trips, as a share of them, from which on a queue comes and goes."""
+_UNSURE = 0.4
+"""What trips that swing and lose nothing are worth: a far end that is short of CPU answers late too."""
 _LATE_CAP = 0.5
 """Without good minutes to compare with, a long way may be all that this network has."""
 
@@ -73,7 +75,7 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAMES[queue],
-        gate(wait, t) * found.severity * 0.95,
+        _felt(context, found, wait) * found.severity * 0.95,
         text=f"has a slow path to {found.worst.peer}: round trips of {trip:.0f} ms{against}, {what}",
         support=(
             number("connection.rtt", trip, "ms", t.round_trip * 1e3, "round trip"),
@@ -92,10 +94,25 @@ def assess(context: Context) -> Assessment:
     )
 
 
+def _felt(context: Context, found: Trips, wait: float) -> float:
+    """Return how much a slow path costs, 0 to 1.
+
+    Moving data draws power, so a GPU that does seems to compute in part; the connection itself
+    tells for how long data was under way. What is exchanged beside the computing costs nothing.
+    """
+    t = context.thresholds
+    lost = 1 - context.gpu.shares.compute
+    moved = gate(found.worst.busy or 0.0, t) * ramp(lost, t.slowdown, 2 * t.slowdown)
+    return max(gate(wait, t), moved)
+
+
 def _severity(context: Context, connection: Connection) -> float:
     trip, usual = connection.trip_ms or 0.0, context.gpu.trip_ms
     limit = context.thresholds.round_trip * 1e3
     long = ramp(trip, limit / 2, 2 * limit)
+    swings = (connection.swing or 0.0) >= _SWINGS
+    if swings and (connection.again or 0.0) < context.thresholds.retransmit:
+        long *= _UNSURE
     if usual is None:
         others = [c.trip_ms for c in paths(context) if c.trip_ms and c is not connection]
         usual = min(others, default=limit / 2)

@@ -33,16 +33,24 @@ class Connection(msgspec.Struct, frozen=True):
 def connections(fast: Window, slow: Window) -> dict[tuple[str, str], tuple[Connection, ...]]:
     """Return the connections of each rank, by its group and name."""
     found: dict[tuple[str, str], tuple[Connection, ...]] = {}
-    for labels in fast.entities("connection"):
+    for labels in slow.seen("connection"):
         rank = (str(labels[0]), str(labels[1]))
+        if not slow.coverage("connection", labels, "connections"):
+            continue
         found[rank] = (*found.get(rank, ()), _connection(fast, slow, labels))
     return found
 
 
 def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
-    trip, swing = (fast.rate("connection", labels, name) for name in ("rtt_us", "rtt_var_us"))
-    count = fast.rate("connection", labels, "connections")
-    busy = fast.rate("connection", labels, "busy_us")
+    def rate(name: str) -> float | None:
+        """Return a rate of the last seconds; of longer where sockets are dear and looked at seldom."""
+        near = fast.rate("connection", labels, name)
+        return slow.rate("connection", labels, name) if near is None else near
+
+    trip, swing, count = rate("rtt_us"), rate("rtt_var_us"), rate("connections")
+    busy, sent = rate("busy_us"), rate("acked_bytes")
+    if sent == 0:
+        trip = None  # of one that only receives the kernel knows the handshake's alone
     return Connection(
         role=str(labels[2]),
         peer=str(labels[3]),
@@ -50,8 +58,8 @@ def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
         swing=swing / trip if swing is not None and trip else None,
         again=_again(fast, labels, _again(slow, labels, None)),
         busy=busy / 1e6 / max(1.0, count or 1.0) if busy is not None else None,
-        received_mb_s=scaled(fast.rate("connection", labels, "received_bytes"), 1e-6),
-        sent_mb_s=scaled(fast.rate("connection", labels, "acked_bytes"), 1e-6),
+        received_mb_s=scaled(rate("received_bytes"), 1e-6),
+        sent_mb_s=scaled(sent, 1e-6),
     )
 
 
