@@ -141,6 +141,21 @@ def test_gpu_by_environment(node: Node, visible: str, local: str, gpu: int | Non
     assert node.ranks("train")[10].gpu == gpu
 
 
+def test_processes_that_seem_to_be_each_others_parents_hold_nothing_up(node: Node) -> None:
+    """A pid was given anew between two looks: its parent is now below it."""
+    for pid, parent in ((10, 1), (11, 10), (20, 22), (21, 20), (22, 21), (23, 23)):
+        node.process(pid, parent, "python", "python train.py", f"RANK={pid // 10}")
+    ranks = node.ranks("train")
+    assert {pid: [p.pid for p in rank.loaders] for pid, rank in ranks.items()}[10] == [11]
+
+
+def test_numbers_that_no_kernel_writes_make_no_process(node: Node) -> None:
+    node.process(10, 1, "python", "python train.py", "RANK=0")
+    stat = node.root / "proc/10/stat"
+    stat.write_bytes(stat.read_bytes().replace(b" 100 0 0", b" " + b"9" * 400 + b" 0 0"))
+    assert node.ranks("train") == {}
+
+
 def test_look_tells_only_of_processes_that_matter(node: Node) -> None:
     launched(node)
     census = Census(Host(str(node.root), Options(match="torchrun")))

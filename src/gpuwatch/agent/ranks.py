@@ -20,6 +20,7 @@ ROUNDS = 12
 """A known process is looked at again in every so many scans: its pid may have been reused."""
 TICKS_A_SECOND = 100
 """USER_HZ, in which /proc/PID/stat tells when a process began, after the node did."""
+MAX_UPTIME_S = 1e10
 YOUNG_S = 30.0
 """Until this age each scan looks again: a launcher forks first and becomes the rank by exec."""
 MAX_ENVIRON = 1 << 18
@@ -92,6 +93,8 @@ def stat_of(raw: bytes) -> Optional[Stat]:
     """Parse a stat file, None where it is none; comm may hold anything, so its end is the last `)`."""
     end = raw.rfind(b")")
     fields = raw[end + 2 :].split(None, 20)
+    if any(len(field) > 20 for field in fields[:20]):
+        return None
     try:
         return Stat(
             comm=raw[raw.index(b"(") + 1 : end],
@@ -210,9 +213,10 @@ class Census(object):
     def _uptime_s(self) -> float:
         """Return since when the node runs; 0 where that is not told: all is young then."""
         try:
-            return float(self._host.read("/proc/uptime", 256).split()[0])
+            uptime_s = float(self._host.read("/proc/uptime", 256).split()[0])
         except (OSError, ValueError, IndexError):
             return 0.0
+        return uptime_s if 0 <= uptime_s < MAX_UPTIME_S else 0.0
 
     def _environ(self, process: Process) -> Dict[str, str]:
         """Return what is allowed of a process's environment, {} where it may not be read."""
@@ -311,11 +315,17 @@ class Census(object):
         return found
 
     def _tree(self, top: Process, others: Set[int]) -> List[Process]:
-        """Return all below a process, but for these others and what is below them."""
+        """Return all below a process, but for these others and what is below them.
+
+        Each once: of processes read one after the other, one may seem to be its own ancestor, when the
+        pid of a parent that ended was given to what its child started.
+        """
         found: List[Process] = []
+        seen = others | {top.pid}
         open_ = [top]
         while open_:
-            below = [p for p in self._children.get(open_.pop().pid, ()) if p.pid not in others]
+            below = [p for p in self._children.get(open_.pop().pid, ()) if p.pid not in seen]
+            seen.update(p.pid for p in below)
             found.extend(below)
             open_.extend(below)
         return found

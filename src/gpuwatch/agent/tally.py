@@ -7,6 +7,13 @@ from gpuwatch.agent.lines import after
 from gpuwatch.agent.metric import Label, Labels, Values
 
 MAX_ENTITIES = 4096
+LEAP = 1 << 50
+"""No thread or process uses so many nanoseconds or bytes between two looks: that was misread."""
+
+
+def growth(before: int, now: int) -> int:
+    """Return how much a counter grew between two looks, 0 where it fell or was misread."""
+    return now - before if 0 <= now - before < LEAP else 0
 
 
 class Totals(object):
@@ -70,4 +77,4 @@ class Io(object):
         except ValueError:
             return None
         before, self._before = self._before or now, now
-        return max(0, now[0] - before[0]), max(0, now[1] - before[1])
+        return growth(before[0], now[0]), growth(before[1], now[1])

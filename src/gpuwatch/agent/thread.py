@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Optional, Set, Tuple
 from gpuwatch.agent import waits
 from gpuwatch.agent.host import Host, Kept
 from gpuwatch.agent.ranks import Rank, Stat, stat_of
-from gpuwatch.agent.tally import Totals
+from gpuwatch.agent.tally import Totals, growth
 
 IDLE = b"0 0 0"
 """schedstat of a kernel that keeps no scheduler statistics: it tells nothing."""
@@ -109,11 +109,8 @@ class Thread(object):
             return Look(moved=False, wait=self._wait, run_ns=0, delay_ns=0, major_faults=0)
         run, delay = _times(raw)
         stat = self._read_stat()
-        used, delayed, faults = (
-            run - self._run,
-            delay - self._delay,
-            stat.major_faults - self._faults,
-        )
+        used, delayed = growth(self._run, run), growth(self._delay, delay)
+        faults = growth(self._faults, stat.major_faults)
         self.still = 0
         self._raw, self._run, self._delay, self._faults = raw, run, delay, stat.major_faults
         if first:
@@ -122,13 +119,7 @@ class Thread(object):
         self._wait = self._where(stat.state)
         if self._wait == "run" and delayed > used:
             self._wait = "ready"
-        return Look(
-            moved=True,
-            wait=self._wait,
-            run_ns=max(0, used),
-            delay_ns=max(0, delayed),
-            major_faults=max(0, faults),
-        )
+        return Look(moved=True, wait=self._wait, run_ns=used, delay_ns=delayed, major_faults=faults)
 
     def close(self) -> None:
         """Give the descriptors back."""

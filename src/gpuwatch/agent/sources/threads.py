@@ -257,7 +257,7 @@ class Reader(object):
         """Put all threads of a process under watch; return their keys."""
         pid = process.pid
         try:
-            tids = [int(name) for name in self.host.listdir("/proc/%d/task" % pid)]
+            tids = [int(n) for n in self.host.listdir("/proc/%d/task" % pid) if n.isdigit()]
         except OSError:
             return []
         if pid not in self._io:
