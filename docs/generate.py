@@ -14,6 +14,7 @@ from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
 from gpuwatch.model.verdict import CAUSES, LETTERS, STATES
 from gpuwatch.report.types import schema
 from gpuwatch.verdict import causes, thresholds
+from gpuwatch.verdict.advice import ADVICE
 
 HERE = Path(__file__).parent
 MADE = "<!-- Made by docs/generate.py: `make docs`. -->"
@@ -123,6 +124,13 @@ utilisation alone, which reads 100 % while it spins. The levels come from a tabl
 minutes at work. The table's figures are published ones or estimates; none was measured on a GPU by this project."""
 
 
+NEXT = """\
+The page of a verdict's evidence and the report end in the commands that prove it or refute it on the node, and in what helps.
+gpuwatch runs none of them. `reads`: looks, at most sends a few packets, and never stops a process. `makes load`: not while a
+job runs that must not feel it. `changes`: of the job's own code or settings, or of the machine. No command needs root unless it
+says so. Words in braces are filled in where the verdict knows them; words in capitals are yours to fill in."""
+
+
 def _verdicts() -> Iterator[str]:
     yield "# Verdicts"
     yield ""
@@ -145,6 +153,12 @@ def _verdicts() -> Iterator[str]:
         yield ""
         yield rest[:1].upper() + rest[1:]
     yield ""
+    yield "## What to do"
+    yield ""
+    yield NEXT
+    yield ""
+    yield from _table(("verdict", "kind", "command", "what it tells, or what helps"), _advice())
+    yield ""
     yield "## Thresholds"
     yield ""
     yield "Each can be set under `thresholds:` in the job file; a recording keeps those that it was judged with."
@@ -153,6 +167,17 @@ def _verdicts() -> Iterator[str]:
         ("name", "default", "allowed", "meaning", "source"),
         ((f"`{r.name}`", r.default, r.allowed, r.meaning, r.source) for r in thresholds.table()),
     )
+
+
+def _advice() -> Iterator[tuple[str, ...]]:
+    for (state, cause), pieces in ADVICE.items():
+        for piece in pieces:
+            yield (
+                f"{state}/{cause}" if cause else state,
+                piece.kind,
+                f"`{piece.command}`" if piece.command else "",
+                f"{piece.on}: {piece.text}" if piece.on else piece.text,
+            )
 
 
 def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:

@@ -34,8 +34,8 @@ WRITES = {
 }  # fmt: skip
 """What would make a reader write."""
 HOSTILE = (
-    "a; reboot", "$(reboot)", "`reboot`", "a\nreboot", "'; reboot; '", '"; reboot; "', "-rf", "--script=x", "a b", "| sh",
-    "${IFS}", "&", ">x", "\x1b[31m", "{pid}", "[/b]", "", "x" * 500, "../..",
+    "a; echo", "$(echo)", "`echo`", "a\necho", "'; echo; '", '"; echo; "', "-rf", "--script=x", "a b", "| sh",
+    "${IFS}", "&", "\x1b[31m", "{pid}", "[/b]", "", "x" * 500, "../..",
 )  # fmt: skip
 
 

@@ -1,15 +1,18 @@
-"""The report for a person: the answer first, then when, then what it cost."""
+"""The report for a person: the answer first, then when, what it cost, and what to do."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
 
 from gpuwatch.model.text import sanitize
 from gpuwatch.report.types import Gap, Report, Stretch
+from gpuwatch.verdict.advice import Advice, Known, advise, known, medium
 
 __all__ = ["text"]
 
 ROWS = 30
 """Longest stretches, events and gaps that are told; JSON has them all."""
+CAUSES = 5
+"""Causes that something is said to be done about: those that most time went into."""
 
 
 def text(report: Report, zone: tzinfo | None = None) -> str:
@@ -44,6 +47,7 @@ def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
     yield from (f"{node:{width}}  {_shares(parts)}" for node, parts in report.share.items())
     yield from _ledger(report)
     yield from _gaps(report.gaps, zone, form)
+    yield from _steps(report, job)
 
 
 def duration(seconds: float) -> str:
@@ -110,3 +114,39 @@ def _gaps(gaps: tuple[Gap, ...], zone: tzinfo | None, form: str) -> Iterator[str
         yield f"{at}  {length:>9}  {gap.node or 'job'} not seen: {gap.reason}"
     if len(gaps) > ROWS:
         yield f"and {len(gaps) - ROWS} more gaps"
+
+
+def _steps(report: Report, job: list[Stretch]) -> Iterator[str]:
+    """Tell what to do, once a cause: those that lasted, then those that came back."""
+    told: dict[tuple[str, str | None], tuple[Known, tuple[Advice, ...]]] = {}
+    for row in _worth_a_step(job):
+        facts = known(row)
+        told[row.state, row.cause] = facts, advise(row.state, row.cause, medium(row), facts)
+    for again in report.recurring:
+        facts = Known(node=again.node)
+        told.setdefault(
+            (again.state, again.cause), (facts, advise(again.state, again.cause, None, facts))
+        )
+    said = [(kind, facts, steps) for kind, (facts, steps) in told.items() if steps][:CAUSES]
+    if said:
+        yield ""
+        yield "What to do"
+    for kind, facts, steps in said:
+        yield _word(*kind) + (f" on {facts.node}" if facts.node else "")
+        yield from (line for step in steps for line in _step(step))
+
+
+def _worth_a_step(job: list[Stretch]) -> list[Stretch]:
+    """Return the longest stretch of each cause that was at least suspected, most time first."""
+    spent, longest = _time_by_word(job), {}
+    for row in sorted(job, key=lambda row: row.end - row.begin):
+        if row.suspected_at is not None and row.state != "UNKNOWN":
+            longest[_word(row.state, row.cause)] = row
+    longest.pop("COMPUTE", None)
+    return [longest[name] for name in sorted(longest, key=lambda name: -spent[name])]
+
+
+def _step(step: Advice) -> Iterator[str]:
+    lines = [step.text] if step.command is None else [step.command, step.text]
+    yield f"  {step.kind:10}  {lines[0]}"
+    yield from (f"{'':14}{line}" for line in lines[1:])

@@ -100,7 +100,8 @@ def _rank(culprit: Culprit) -> str | None:
 
 def _mount(node: NodeView, culprits: tuple[Culprit, ...]) -> str | None:
     """Return where the server to blame is mounted, or the only one that there is."""
-    rows = [r.labels for r in node.sample.rows("mount")] if node.sample is not None else []
+    told = (point.sample.rows("mount") for point in reversed(node.points))
+    rows = [row.labels for row in next(filter(None, told), ())]  # a long list is not read each tick
     blamed = [c.id for c in culprits if c.kind == "mount"]
     paths = [
         str(m[0]) for m in rows if str(m[1]).startswith("nfs") and (not blamed or m[2] in blamed)
