@@ -37,7 +37,7 @@ def test_nothing_is_known_before_a_heartbeat_is_answered() -> None:
     assert offset.heard(1, (1110, 1120, 1120), (130, 130)) == (1000, 10)
 
 
-def test_a_clock_that_is_set_counts_at_once() -> None:
+def test_k34_a_clock_that_is_set_counts_at_once() -> None:
     offset = Offset()
     offset.sent(1, 100)
     assert offset.heard(1, (110, 120, 120), (130, 130)) == (0, 10)

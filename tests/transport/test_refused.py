@@ -134,7 +134,7 @@ async def test_no_python_at_all(sshd: Start, watching: Any) -> None:
     server = sshd(hidden=["/usr/bin/python3"], options=["SetEnv PATH=/nonexistent"])
     link = await told(watching, server.node())
     assert link.reason == (
-        "no python3: tried /usr/bin/python3, /usr/libexec/platform-python, python3 on PATH"
+        "no python3: tried /usr/bin/python3, /usr/libexec/platform-python, python3 and python on PATH"
     )
 
 

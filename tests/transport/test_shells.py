@@ -3,6 +3,7 @@
 import shutil
 import string
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from debian import needs
 from gpuwatch.errors import InputError
 from gpuwatch.model.event import Fault
+from gpuwatch.transport import bootstrap
 from gpuwatch.transport.bootstrap import new_marker, start_command
 from gpuwatch.transport.node import Node
 from sshd import NEEDS_SSHD, Sshd
@@ -45,6 +47,25 @@ def test_each_shell_runs_the_start_command(shell: str, python: str | None) -> No
     )
     assert done.stdout.decode() == f"{marker[::-1]}C {ENV['LD_LIBRARY_PATH']} {ENV['X']}"
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("name", ["python3", "python"])
+def test_k37_either_name_of_the_interpreter_is_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node may have `python3` alone, or `python` alone, and none of its distribution's own."""
+    monkeypatch.setattr(bootstrap, "INTERPRETERS", ())
+    (tmp_path / name).symlink_to(sys.executable)
+    marker = new_marker()
+    done = subprocess.run(
+        ["/bin/sh", "-c", start_command(Node("n", "h", env=ENV), marker)],
+        input=b"%d\n" % len(SHOW) + SHOW,
+        capture_output=True,
+        check=True,
+        timeout=20,
+        env={"PATH": str(tmp_path)},
+    )
+    assert done.stdout.decode().startswith(marker[::-1])
 
 
 def test_the_start_command_has_nothing_that_a_shell_expands() -> None:

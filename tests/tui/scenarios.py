@@ -15,6 +15,7 @@ from gpuwatch.model.verdict import (
     Verdict,
 )
 from gpuwatch.model.view import View
+from gpuwatch.verdict.judge import Judge
 from tui.scripted import (
     COMPUTING,
     SPINNING,
@@ -40,7 +41,7 @@ class Scenario:
 
     title: str
     machines: tuple[Machine, ...]
-    judge: Told
+    judge: Told | Judge
     seconds: int = 44
 
     @property

@@ -55,6 +55,19 @@ def test_a_rival_must_lead_for_a_while_and_is_dated_back() -> None:
     assert abs(track.since_us - onset_us) <= 2 * SECOND
 
 
+def test_k14_k15_one_second_of_waiting_for_storage_is_no_verdict() -> None:
+    """A tick that says 98.94 % iowait on a CPU that idles: jitter of the kernel's counters."""
+    play = Play(PEERS)
+    play.run(named(GOOD, *PEERS), 40)
+    waits = replace(GOOD, iowait=0.9894, busy=0.01)
+    for _ in range(4):
+        verdict = play.run(named(waits, *PEERS), 1)
+        assert said(verdict.job) == ("COMPUTE", None)
+        verdict = play.run(named(GOOD, *PEERS), 15)
+        assert said(verdict.job) == ("COMPUTE", None)
+    assert all(track.state != "STORAGE" for track in verdict.nodes)
+
+
 def test_one_bad_second_changes_no_word() -> None:
     clock = Clock()
     clock.run(60, (WORK, 0.9))

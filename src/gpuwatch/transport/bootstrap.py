@@ -32,7 +32,8 @@ PROGRAM = (
 FLAGS = ("-I", "-S", "-B")
 """Isolated, without site packages, writing no bytecode."""
 INTERPRETERS = ("/usr/bin/python3", "/usr/libexec/platform-python")
-"""Tried in this order, then python3 on PATH: a distribution's own is local and never a wrapper."""
+"""Tried in this order, then python3 and python on PATH: a distribution's own is local and never a
+wrapper."""
 GREETING_S = 20.0
 NOISE_LIMIT = 1 << 20
 """Bytes that a shell may print before the marker."""
@@ -56,7 +57,7 @@ def start_command(node: Node, marker: str) -> str:
         tries = f"exec {interpreter(node.python)} {run}"
     else:
         tried = "".join(f"test -x {path} && exec {path} {run}; " for path in INTERPRETERS)
-        tries = f"{tried}exec python3 {run}"
+        tries = f"{tried}command -v python3 >/dev/null && exec python3 {run}; exec python {run}"
     return f'exec /bin/sh -c "export {variables}; {tries}"'
 
 
@@ -111,13 +112,13 @@ def _ended(pipe: Pipe, node: Node, heard: bytes) -> LinkError:
     if pipe.status is None:
         return LinkError("the link broke while the login shell started", "shell", heals=True)
     if pipe.status == 127:
-        tried = node.python or ", ".join(INTERPRETERS) + ", python3 on PATH"
+        tried = node.python or ", ".join(INTERPRETERS) + ", python3 and python on PATH"
         return LinkError(
             f"no python3: tried {tried}", "shell", "set python: for this node in the job file"
         )
     if "Unknown option: -I" in pipe.errors:
         return LinkError(
-            f"{node.python} is Python 2; 3.6 or newer is needed",
+            f"{node.python or 'python'} is Python 2; 3.6 or newer is needed",
             "shell",
             "set python: for this node in the job file",
         )

@@ -121,11 +121,14 @@ def _gpus(node: NodeView, ranks: tuple[Verdict, ...]) -> tuple[Gpu, ...]:
 def _gpu(row: Row, owner: Verdict | None) -> Gpu:
     place = catalogue.INDEX["gpu"]
     util, power = row.values[place["util_pct"]], row.values[place["power_w"]]
+    letter = _letter(row.values[place["event_reasons"]], owner)
+    if row.values[place["gpu_lost"]]:
+        letter = "!"
+    elif util is None and power is None:
+        letter = "\N{MIDDLE DOT}"
     return Gpu(
         int(row.labels[0] or 0),
-        "·"
-        if util is None and power is None
-        else _letter(row.values[place["event_reasons"]], owner),
+        letter,
         None if util is None else util / 100,
         power,
         row.values[place["power_limit_w"]],

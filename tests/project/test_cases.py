@@ -1,0 +1,34 @@
+"""Cases that public bug reports tell of: each is proved by a test that names it.
+
+E are readings of GPUs; K are of /proc, /sys, the kernel, containers and clocks. A test names one in
+its name (`test_k26_...`) or in its text (`K26`).
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+CASES = [
+    *(f"E{number:02}" for number in (
+        1, 3, 4, 5, 7, 8, 9, 11, 13, 14, 16, 17, 18, 20, 22, 23, 25, 26, 27, 29, 30, 32, 33, 35, 36, 38, 39,
+    )),
+    *(f"K{number:02}" for number in (
+        1, 2, 3, 4, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 20, 21, 23, 24, 25, 26, 28, 29, 30, 32, 34, 35, 37, 38,
+    )),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def named() -> set[str]:
+    """Cases that a test names."""
+    here = Path(__file__)
+    texts = [path.read_text() for path in TESTS.rglob("test_*.py") if path != here]
+    found = (re.findall(r"(?<![0-9A-Za-z])[EKek]\d\d(?![0-9A-Za-z])", text) for text in texts)
+    return {case.upper() for cases in found for case in cases}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_test_names_the_case(case: str, named: set[str]) -> None:
+    assert case in named
