@@ -1,12 +1,14 @@
 """Events become a view: windows, ages, entities that come and go, agents that start anew."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels, Value
 from gpuwatch.model.cluster import FAULTS, WINDOW_S, Cluster
+from gpuwatch.model.derive import BRIDGE_S
 from gpuwatch.model.event import Fault, Hello, Link, Row, Sample, Tick
 from gpuwatch.model.view import NodeView, View
 
@@ -70,25 +72,37 @@ def test_one_sample_is_no_window() -> None:
     assert node_of().window(5) is None
 
 
-def test_what_was_missing_for_a_while_is_covered_in_part_and_its_rate_is_right() -> None:
+def test_what_was_missing_for_a_while_grew_meanwhile_and_its_rate_is_right() -> None:
     window = node_of(
         sample(0, {"eth0": 0}), sample(1, {"eth0": 100}), sample(2, {"eth0": None}),
-        sample(3, {"eth0": 5000}), sample(4, {"eth0": 5100}),
+        sample(3, {"eth0": 300}), sample(4, {"eth0": 400}), sample(5, {"eth0": None}),
     ).window(30)  # fmt: skip
     assert window is not None
     assert window.rate("nic", ETH, "rx_bytes") == 100
-    assert window.coverage("nic", ETH, "rx_bytes") == 0.5
+    assert window.coverage("nic", ETH, "rx_bytes") == 0.8
     assert window.rate("nic", ETH, "tx_bytes") is None
     assert window.coverage("nic", ETH, "tx_bytes") == 0
 
 
-def test_an_entity_that_left_and_came_back_has_no_growth_for_the_time_away() -> None:
+def test_what_is_read_seldom_has_the_rate_of_all_the_time_between() -> None:
     window = node_of(
-        sample(0, {"eth0": 0}), sample(1, {"eth0": 100}), sample(2), sample(3, {"eth0": 9000}),
-        sample(4, {"eth0": 9100}),
-    ).window(2.5)  # fmt: skip
+        sample(0, {"eth0": 0}), sample(1), sample(2), sample(3, {"eth0": 900}),
+        sample(4), sample(5, {"eth0": 1500}), sample(6),
+    ).window(30)  # fmt: skip
     assert window is not None
-    assert window.growth("nic", ETH, "rx_bytes") == 100
+    assert window.rate("nic", ETH, "rx_bytes") == 300
+    assert window.coverage("nic", ETH, "rx_bytes") == pytest.approx(5 / 6)
+
+
+def test_an_entity_that_was_away_for_long_starts_anew() -> None:
+    back = 3 + round(BRIDGE_S)
+    away = (sample(t) for t in range(2, back))
+    window = node_of(
+        sample(0, {"eth0": 0}), sample(1, {"eth0": 100}), *away, sample(back, {"eth0": 9000}),
+        sample(back + 1, {"eth0": 9100}),
+    ).window(30)  # fmt: skip
+    assert window is not None
+    assert window.growth("nic", ETH, "rx_bytes") == 200
 
 
 def test_what_left_long_ago_is_forgotten() -> None:
@@ -109,7 +123,22 @@ def test_a_new_agent_starts_anew() -> None:
     assert len(node.points) == 1
 
 
-def test_a_clock_that_stands_still_or_goes_back_is_skipped() -> None:
+def test_k34_a_wall_clock_that_is_set_back_and_forth_makes_no_rate() -> None:
+    """Two hours back, then forth again: what a port carries is as it was, second by second."""
+    steps_us = (0, 0, -7200 * SECOND, -7200 * SECOND, 0, 0)
+    samples = [
+        msgspec.structs.replace(
+            sample(t, {"eth0": t * 1000}), node_wall_us=10**15 + t * SECOND + step_us
+        )
+        for t, step_us in enumerate(steps_us)
+    ]
+    for count in range(2, len(samples) + 1):
+        window = node_of(*samples[:count]).window(30)
+        assert window is not None
+        assert window.rate("nic", ETH, "rx_bytes") == 1000
+
+
+def test_k35_a_clock_that_stands_still_or_goes_back_is_skipped() -> None:
     node = node_of(sample(5, {"eth0": 1}), sample(5, {"eth0": 2}), sample(4, {"eth0": 3}))
     assert len(node.points) == 1
 

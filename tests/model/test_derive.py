@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.agent.metric import COUNTER, GAUGE, Metric
-from gpuwatch.model.derive import Track
+from gpuwatch.model.derive import BRIDGE_S, Track
 
 COUNT = Metric("count", "node", COUNTER, "int", "1", "", "A counter.")
 BYTES = Metric("bytes", "nic", COUNTER, "int", "B", "", "Bytes.", ceiling=("mbps", 125_000.0))
@@ -28,18 +28,33 @@ def test_a_gauge_is_integrated_over_time() -> None:
     assert totals([99, 2, 4], LEVEL) == (6, 2)
 
 
-def test_a_missing_reading_covers_no_time_and_adds_nothing() -> None:
-    assert totals([10, None, 15]) == (0, 0)
-    assert totals([10, None, 15, 18]) == (3, 1)
+def test_a_counter_that_was_missing_has_grown_meanwhile() -> None:
+    assert totals([10, None]) == (0, 0)
+    assert totals([10, None, 15]) == (5, 2)
+    assert totals([10, None, 15, None, None, 18]) == (8, 5)
+
+
+def test_a_gauge_that_was_missing_covers_no_time() -> None:
     assert totals([99, None, 4], LEVEL) == (4, 1)
+
+
+def test_a_counter_that_was_missing_for_long_starts_anew() -> None:
+    long = [None] * (round(BRIDGE_S) + 1)
+    assert totals([10, *long, 15, 18]) == (3, 1)
+    assert totals([10, *long[2:], 15, 18]) == (8, BRIDGE_S + 1)
 
 
 def test_a_reset_is_left_out() -> None:
     assert totals([4_287_347_239, 2_345_855, 4_557_891]) == (2_212_036, 1)
 
 
-def test_a_jitter_of_iowait_counts_as_no_growth() -> None:
+def test_k13_k14_k17_a_jitter_of_iowait_or_idle_counts_as_no_growth() -> None:
     assert totals([548_282, 548_281, 548_290]) == (9, 2)
+    assert totals([109_446_500, 109_446_080, 109_446_090]) == (10, 2)
+
+
+def test_k17_a_cpu_that_is_unplugged_and_comes_back_is_one_gap() -> None:
+    assert totals([345_000_000, 9_000, 10_000]) == (1_000, 1)
 
 
 def test_the_first_reading_after_a_gap_in_an_entity_starts_anew() -> None:
@@ -50,7 +65,7 @@ def test_the_first_reading_after_a_gap_in_an_entity_starts_anew() -> None:
     assert track.total() == ((0.0,), (0.0,))
 
 
-def test_a_clock_that_stands_still_adds_nothing() -> None:
+def test_k35_a_clock_that_stands_still_or_goes_back_adds_nothing() -> None:
     track = Track(1)
     for value, elapsed_s in ((10, 0.0), (20, 0.0), (30, -1.0), (35, 1.0)):
         track.advance((COUNT,), (value,), elapsed_s)

@@ -111,17 +111,17 @@ class _Node:
                     track = tracks[row.labels] = Track(len(metrics))
                 track.advance(metrics, row.values, elapsed_s)
                 seen_us[row.labels] = sample.node_mono_us
-            self._leave(scope, sample.node_mono_us)
+            self._leave(scope, sample.node_mono_us, elapsed_s)
             totals[scope] = {labels: track.total() for labels, track in tracks.items()}
         return totals
 
-    def _leave(self, scope: str, now_us: int) -> None:
-        """Stop what this sample lacks; its totals stay for as long as a window may begin there."""
+    def _leave(self, scope: str, now_us: int, elapsed_s: float) -> None:
+        """Pass over what this sample lacks; its totals stay for as long as a window may begin there."""
         tracks, seen_us = self._tracks[scope], self._seen_us[scope]
         crowded = sum(map(len, self._tracks.values())) > MAX_TRACKS
         horizon_us = now_us if crowded else now_us - WINDOW_S * 1e6
         for labels in [name for name, seen in seen_us.items() if seen < now_us]:
-            tracks[labels].forget()
+            tracks[labels].miss(elapsed_s)
             if seen_us[labels] < horizon_us:
                 del tracks[labels], seen_us[labels]
 

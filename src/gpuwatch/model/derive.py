@@ -2,7 +2,8 @@
 
 Every value of every entity is carried on as a running total and the seconds that the total
 covers. A window is then two subtractions, whatever its length, and a value that was missing for
-a while covers fewer seconds instead of counting as zero.
+a while covers fewer seconds instead of counting as zero. A counter that comes back soon has counted
+on meanwhile, so its growth covers the gap too: what is dear to read may be read seldom.
 """
 
 import math
@@ -20,6 +21,10 @@ LEAP = 1_000_000
 """A counter that fell and is back where it was, at once and by more than this, had been misread as
 it fell: a driver that resets, or a card that does not answer, may show zeros for a moment."""
 
+BRIDGE_S = 10.0
+"""Gaps that a counter's growth covers; after a longer one it starts anew: another entity may have
+come to have its name."""
+
 Total = tuple[tuple[float, ...], tuple[float, ...]]
 """Running totals and the seconds that they cover, in catalogue order of the scope's values.
 
@@ -29,18 +34,28 @@ A counter's total is its growth; a gauge's is its integral over time (unit times
 class Track:
     """The running totals of one entity."""
 
-    __slots__ = ("_fallen", "_raw", "_seconds", "_totals")
+    __slots__ = ("_away_s", "_fallen", "_gaps_s", "_raw", "_seconds", "_totals")
 
     def __init__(self, width: int) -> None:
         self._raw: Values = (None,) * width
         self._totals = [0.0] * width
         self._seconds = [0.0] * width
         self._fallen: dict[int, float] = {}
+        self._gaps_s: dict[int, float] = {}
+        self._away_s = 0.0
 
     def forget(self) -> None:
         """Let the next reading start anew: counters of a new boot or agent do not continue."""
         self._raw = (None,) * len(self._raw)
         self._fallen.clear()
+        self._gaps_s.clear()
+        self._away_s = 0.0
+
+    def miss(self, elapsed_s: float) -> None:
+        """Let a reading pass in which the entity was not there."""
+        self._away_s += elapsed_s
+        if self._away_s > BRIDGE_S:
+            self.forget()
 
     def advance(self, rows: Sequence[Metric], values: Values, elapsed_s: float) -> None:
         """Carry the totals on by one reading.
@@ -51,23 +66,38 @@ class Track:
             elapsed_s: seconds since the reading before; not positive when there is none or the
                 clock did not move, then only the raw values are kept.
         """
+        away_s, self._away_s = self._away_s, 0.0
         if elapsed_s > 0:
             for i, value in enumerate(values):
                 if value is None:
                     continue
+                covered_s = elapsed_s
                 if rows[i].kind == COUNTER:
+                    covered_s += away_s + self._gaps_s.pop(i, 0.0)
                     growth = self._growth(i, value)
-                    if growth is None or growth > _most(rows, i, values) * elapsed_s:
+                    if growth is None or growth > _most(rows, i, values) * covered_s:
                         continue
                     self._totals[i] += growth
                 else:
                     self._totals[i] += value * elapsed_s
-                self._seconds[i] += elapsed_s
-        self._raw = values
+                self._seconds[i] += covered_s
+        self._raw = self._kept(values, elapsed_s + away_s) if None in values else values
 
     def total(self) -> Total:
         """Return the totals as they stand."""
         return tuple(self._totals), tuple(self._seconds)
+
+    def _kept(self, values: Values, elapsed_s: float) -> Values:
+        """Return the values, where one is missing what it was before, unless that was long ago."""
+        kept = list(values)
+        for i, before in enumerate(self._raw):
+            if before is not None and kept[i] is None:
+                self._gaps_s[i] = self._gaps_s.get(i, 0.0) + elapsed_s
+                if self._gaps_s[i] <= BRIDGE_S:
+                    kept[i] = before
+                else:
+                    del self._gaps_s[i]
+        return tuple(kept)
 
     def _growth(self, place: int, now: float) -> float | None:
         """Return how much a counter grew; None over a reset, or when there is nothing before."""
