@@ -172,12 +172,10 @@ def _verdicts() -> Iterator[str]:
 def _advice() -> Iterator[tuple[str, ...]]:
     for (state, cause), pieces in ADVICE.items():
         for piece in pieces:
-            yield (
-                f"{state}/{cause}" if cause else state,
-                piece.kind,
-                f"`{piece.command}`" if piece.command else "",
-                f"{piece.on}: {piece.text}" if piece.on else piece.text,
-            )
+            name = f"{state}/{cause}" if cause else state
+            where = f" ({piece.on})" if piece.on else ""
+            command = f"`{piece.command}`" if piece.command else ""
+            yield name + where, piece.kind, command, piece.text
 
 
 def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:

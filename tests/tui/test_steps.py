@@ -42,8 +42,10 @@ async def test_the_process_of_the_blamed_rank_is_filled_in(scene: Scene) -> None
 
 async def test_a_gpu_is_filled_in_with_that_of_its_rank(scene: Scene) -> None:
     assert "nvidia-smi -i 5 -q" in text(steps(scene, said("GPU", "throttled", RANK5), 106))
+    assert "nvidia-smi -i GPU -q" in text(steps(scene, said("GPU", "throttled"), 106))
     hot = (Culprit("gpu", "GPU 3 of gpu03", ("gpu03",)),)
     assert "nvidia-smi -i 3 -q" in text(steps(scene, said("GPU", "throttled", hot), 106))
+    assert "--pid 4003" in text(steps(scene, said("CPU", "main-thread", hot), 106))
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "NETWORK/congestion": (
         _reads("rtt far over minrtt, retrans or a small cwnd: queues on the path to these peers", "ss -tnio state established dst {peer}", "TCP"),
         _reads("np_cnp_sent, rp_cnp_handled, roce_slow_restart that grow: the fabric marks or pauses", _RDMA, "RDMA"),
-        _reads("Pause frames sent: this node takes too slowly; received: the switch is full", "ethtool -S {port} | grep -iE 'pause|prio.*(pause|discard)'", "RDMA"),
+        _reads("Pause frames sent: this node takes too slowly; received: the switch is full", "ethtool -S {port} | grep -iE 'pause|discard'", "RDMA"),
         _changes("ECN and PFC alike on all switches and hosts, adaptive routing, other jobs off the same uplinks"),
     ),
     "NETWORK/softirq": (

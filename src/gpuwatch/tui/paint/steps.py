@@ -69,25 +69,30 @@ def _known(scene: Scene, verdict: Verdict) -> Known:
     node = scene.view.node(facts.node or "")
     if node is None or node.sample is None:
         return facts
-    main = _main(node, verdict, facts)
-    if main is not None:
-        gpu = facts.gpu if main[4] is None else str(main[4])
-        facts = msgspec.structs.replace(facts, pid=str(main[3]), gpu=gpu)
-    return msgspec.structs.replace(facts, mount=facts.mount or _mount(node, verdict.culprits))
-
-
-def _main(node: NodeView, verdict: Verdict, facts: Known) -> Labels | None:
-    """Return the main process of the rank that is meant, else of the first."""
-    rows = [r.labels for r in node.sample.rows("thread_group")] if node.sample is not None else []
-    mains = [labels for labels in rows if labels[2] == "main"]
     rank = verdict.rank or next(
         (_rank(c) for c in verdict.culprits if c.kind == "rank" and node.name in c.nodes), None
     )
-    if rank is not None:
-        mains = [labels for labels in mains if labels[1] == rank]
-    elif facts.gpu is not None:
-        mains = [labels for labels in mains if str(labels[4]) == facts.gpu]
-    return mains[0] if mains else None
+    main = _main(node, rank, facts.gpu)
+    if main is not None:
+        facts = msgspec.structs.replace(facts, pid=str(main[3]))
+        if rank is not None and main[4] is not None:
+            facts = msgspec.structs.replace(facts, gpu=str(main[4]))
+    return msgspec.structs.replace(facts, mount=facts.mount or _mount(node, verdict.culprits))
+
+
+def _main(node: NodeView, rank: str | None, gpu: str | None) -> Labels | None:
+    """Return the main process of the rank or GPU that is meant, else of the first: all are alike."""
+    rows = [r.labels for r in node.sample.rows("thread_group")] if node.sample is not None else []
+    return next(
+        (
+            labels
+            for labels in rows
+            if labels[2] == "main"
+            and rank in (None, labels[1])
+            and (rank is not None or gpu in (None, str(labels[4])))
+        ),
+        None,
+    )
 
 
 def _rank(culprit: Culprit) -> str | None:
