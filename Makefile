@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -71,6 +71,9 @@ bench-agent: $(READY) ## Measure what the agent costs a node, beside other monit
 	  && build/bench-tools/bin/pip install --quiet --disable-pip-version-check nvitop==1.7.2 glances==4.5.8; }
 	@command -v prometheus-node-exporter >/dev/null || apt-get install -qq -y prometheus-node-exporter >/dev/null || true
 	$(BIN)/python bench/agent.py
+
+bench-jitter: $(READY) ## Measure how late the agent's ticks are, on an idle node and beside spinners; two minutes.
+	$(BIN)/python bench/jitter.py
 
 clean: ## Remove what the other verbs made.
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist snapshot_report.html
