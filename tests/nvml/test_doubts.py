@@ -167,7 +167,7 @@ def test_the_kernel_log_tells_errors_that_nvml_cannot(tmp_path: Path, host: Host
     reader.take(["full", [[0, uuid, "NVIDIA H100", answers(IS_LOST)]], 0.0, ""], 1)
     reader.take(["xids", [[0, 79]]], 1)  # of the same error
     for found in reader._log.take():
-        reader._count_xid(found[0], "log", found[1])
+        reader._xids.count(found[0], "log", found[1])
     [row], missing = gpu_rows(reader._reading())
     assert (row["gpu_lost"], row["xid"], row["xids"]) == (1, 79, 1)
     assert missing == {"nvml.gpu0": IS_LOST}

@@ -6,8 +6,9 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from gpuwatch.agent import catalogue
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.metric import Absent, Labels, Metric, Reading, Values
+from gpuwatch.agent.metric import Absent, Labels, Metric, Reading, Values, declared
 
 Rows = List[Tuple[str, Labels, Values]]
 
@@ -19,10 +20,16 @@ SLOW_S = 0.25
 STUCK_S = 2.0
 """After so long in one source the watchdog interrupts it."""
 MAX_REASON = 200
+LABELS = {str, int, type(None)}
+VALUES = {int, float, type(None)}
 
 
 class Stuck(Exception):  # noqa: N818 - raised into a source from outside, no error of its own
     """A source took too long and was interrupted."""
+
+
+class GarbageError(Exception):
+    """A source returned what is no reading of the rows that it declares."""
 
 
 class Guard(object):
@@ -45,6 +52,10 @@ class Guard(object):
         self.since: Optional[float] = None
         self._module = importlib.import_module("gpuwatch.agent.sources." + name)
         self.rows: Tuple[Metric, ...] = self._module.ROWS
+        self._widths = {
+            row.scope: (len(catalogue.LABELS[row.scope]), len(declared(self.rows, row.scope)))
+            for row in self.rows
+        }
         self._host = host
         self._clock = clock
         self._reader: Any = None
@@ -63,11 +74,11 @@ class Guard(object):
         reading = self._call("read")
         if reading is None:
             return []
-        self.missing = {_bounded(k): _bounded(v) for k, v in reading.missing.items()}
+        self.missing = dict(reading.missing)
         if self._clock() - began > SLOW_S:
             self.missing[self.name + ".time"] = "slow: over %d ms a reading" % (SLOW_S * 1000)
         self._rest_s = REST_S[0]
-        return list(reading.rows)
+        return reading.rows
 
     def sample(self) -> None:
         """Let a source that samples between ticks do so."""
@@ -108,10 +119,28 @@ class Guard(object):
             self.since = self._clock()
             if self._reader is None:
                 self._reader = self._module.Reader(self._host)
-            result: Optional[Reading] = getattr(self._reader, method)() if method else None
-            return result
+            result = getattr(self._reader, method)() if method else None
+            return self._checked(result) if method == "read" else None
         finally:
             self.since = None
+
+    def _checked(self, reading: Any) -> Reading:
+        """Return a reading that the wire can carry: a row askew would shift all that others read.
+
+        Raises:
+            GarbageError: it is none.
+        """
+        if not isinstance(reading, Reading):
+            raise GarbageError
+        for scope, labels, values in reading.rows:
+            if (len(labels), len(values)) != self._widths.get(scope):
+                raise GarbageError
+            if not set(map(type, labels)) <= LABELS or not set(map(type, values)) <= VALUES:
+                raise GarbageError
+            if any(value - value != 0 for value in values if type(value) is float):
+                raise GarbageError  # no number, or without end
+        missing = {_bounded(k): _bounded(v) for k, v in reading.missing.items()}
+        return Reading(list(reading.rows), missing)
 
     def _rest(self, reason: str, seconds: float) -> None:
         self.since = None
@@ -128,6 +157,8 @@ def told(error: BaseException) -> str:
     """
     if isinstance(error, Stuck):
         return "failed: no answer in %d s" % STUCK_S
+    if isinstance(error, GarbageError):
+        return "failed: its reading was garbage"
     name = type(error).__name__
     if isinstance(error, OSError) and error.errno is not None:
         path = ": " + error.filename if isinstance(error.filename, str) else ""

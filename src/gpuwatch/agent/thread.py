@@ -10,6 +10,7 @@ from typing import List, NamedTuple, Optional, Set, Tuple
 
 from gpuwatch.agent import waits
 from gpuwatch.agent.host import Host, Kept
+from gpuwatch.agent.lines import after
 from gpuwatch.agent.ranks import Rank, Stat, stat_of
 from gpuwatch.agent.tally import Totals, growth
 
@@ -207,3 +208,23 @@ def _times(raw: bytes) -> Tuple[int, int]:
         return int(parts[0]), int(parts[1])
     except (ValueError, IndexError):
         return 0, 0
+
+
+def is_strange(host: Host, pid: int) -> bool:
+    """Tell whether a process is another user's: wchan follows the rule of environ (proc(5))."""
+    try:
+        host.read("/proc/%d/environ" % pid, 1)
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def owner(host: Host, pid: int) -> str:
+    """Return the number of a process's user, `?` where it cannot be read."""
+    try:
+        line = after(host.read("/proc/%d/status" % pid, 8192), b"Uid:") or b"?"
+    except OSError:
+        return "?"
+    return line.split()[0].decode("ascii", "replace")

@@ -25,6 +25,7 @@ from gpuwatch.agent.nvml.holders import held
 from gpuwatch.agent.nvml.kernel_log import KernelLog
 from gpuwatch.agent.nvml.locator import GROUPS, IS_LOST, MAX_GPUS, NOT_SUPPORTED
 from gpuwatch.agent.nvml.parent import Probe, step
+from gpuwatch.agent.nvml.xids import Xids
 
 ROWS = (
     Metric("gpu", "gpu", LABEL, "int", "", "index", "Index as NVML counts."),
@@ -164,8 +165,7 @@ class Reader(object):
         self._kept: Dict[int, Gpu] = {}
         self._seen: Dict[str, Labels] = {}
         self._placed: Dict[str, int] = {}
-        self._xids: Dict[Any, Tuple[int, int]] = {}
-        self._xid_counts: Dict[Any, Dict[str, int]] = {}
+        self._xids = Xids()
         self._xid_reason = ""
         self._log = KernelLog(host)
         self._loud = doubts.Loud()
@@ -193,7 +193,7 @@ class Reader(object):
         self.probe.hear(now)
         self.probe.care(now)
         for uuid, xid in self._log.take():
-            self._count_xid(uuid, "log", xid)
+            self._xids.count(uuid, "log", xid)
         self._forget_util(now)
         if self.probe.absent and not (self.probe.pid or self.probe.dying):
             raise Absent(self.probe.absent)
@@ -260,13 +260,7 @@ class Reader(object):
         """Take the errors that the driver told."""
         for index, xid in body:
             gpu = (index in self._kept and self._kept[index].labels[1]) or index
-            self._count_xid(gpu, "driver", xid)
-
-    def _count_xid(self, gpu: Any, witness: str, xid: Any) -> None:
-        """Count an error; log and driver tell of the same ones, so they are not added up."""
-        counts = self._xid_counts.setdefault(gpu, {})
-        counts[witness] = counts.get(witness, 0) + 1
-        self._xids[gpu] = (int(xid), max(counts.values()))
+            self._xids.count(gpu, "driver", xid)
 
     def _util(self, gpu: int, answer: Any) -> Optional[float]:
         """Return a utilisation, None where it was not told, cannot be or is not to be believed."""
@@ -344,9 +338,8 @@ class Reader(object):
         reason = gpu.reason()
         lost = 1 if reason == IS_LOST else None if reason and reason != NOT_SUPPORTED else 0
         index, uuid, _ = gpu.labels
-        if (uuid or index) not in self._xids and self._xid_reason:
-            return lost, None, None
-        return (lost,) + self._xids.get(uuid or index, (0, 0))
+        none = (None, None) if self._xid_reason else (0, 0)
+        return (lost,) + (self._xids.of(uuid or index) or none)
 
     def _gone(self, missing: Dict[str, str]) -> List[Row]:
         """Return a row of each GPU that was listed before: under its index, if that is free."""
@@ -358,7 +351,7 @@ class Reader(object):
                 continue
             index = min(set(range(self._most)) - taken) if place in taken else place
             taken.add(index)
-            xids = self._xids.get(uuid, (None, None))
+            xids = self._xids.of(uuid) or (None, None)
             rows.append(("gpu", (index, uuid, model), (None,) * len(VALUES) + (1,) + xids))
             missing["nvml.gpu%d" % index] = GONE
         return rows

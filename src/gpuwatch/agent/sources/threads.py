@@ -24,7 +24,7 @@ from gpuwatch.agent.metric import (
 )
 from gpuwatch.agent.ranks import CHECKPOINT, Census, Process, Rank
 from gpuwatch.agent.tally import Io, Tally
-from gpuwatch.agent.thread import Access, Gone, Thread, Watched
+from gpuwatch.agent.thread import Access, Gone, Thread, Watched, is_strange, owner
 from gpuwatch.agent.waits import STORAGE
 
 ROWS = (
@@ -363,33 +363,19 @@ class Reader(object):
         missing: Dict[str, str] = {}
         access = self._access
         access.strange &= set(self._io)
-        access.strange.update(filter(self._is_strange, access.refused - access.strange))
+        refused = access.refused - access.strange
+        access.strange.update(pid for pid in refused if is_strange(self.host, pid))
         access.refused.clear()
         if access.strange:
-            missing["threads.wchan"] = "not permitted (uid %s)" % self._owner(min(access.strange))
+            missing["threads.wchan"] = "not permitted (uid %s)" % owner(
+                self.host, min(access.strange)
+            )
         if self._io_hidden:
             missing["threads.io"] = "not permitted"
         self._io_hidden = False
         if len(self._watched) >= MAX_THREADS:
             missing["threads.threads"] = "more than %d" % MAX_THREADS
         return missing
-
-    def _is_strange(self, pid: int) -> bool:
-        """Tell whether a process is another user's: wchan follows the rule of environ (proc(5))."""
-        try:
-            self.host.read("/proc/%d/environ" % pid, 1)
-        except PermissionError:
-            return True
-        except OSError:
-            pass
-        return False
-
-    def _owner(self, pid: int) -> str:
-        try:
-            line = after(self.host.read("/proc/%d/status" % pid, 8192), b"Uid:") or b"?"
-        except OSError:
-            return "?"
-        return line.split()[0].decode("ascii", "replace")
 
 
 def _by_role(rank: Rank) -> Tuple[Tuple[str, Tuple[Process, ...]], ...]:
