@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent.kit import unpack
+from gpuwatch.agent import catalogue
 from gpuwatch.agent.guard import Guard, told
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.metric import Absent, Reading
@@ -35,7 +36,18 @@ def source_that(acts: list[Any]) -> Any:
     return module
 
 
-GOOD = Reading([("node", (), (1,))], {})
+WIDTH = len(catalogue.VALUES["cpu_core"])
+GOOD = Reading([("cpu_core", (0,), (1,) * WIDTH)], {})
+garbage_of: Any = Reading
+GARBAGE: tuple[Any, ...] = (
+    None, 7, "rows", ([], {}), garbage_of(None, {}), garbage_of([], None), garbage_of([()], {}),
+    garbage_of([("cpu_core", (), (1,) * WIDTH)], {}), garbage_of([("cpu_core", (0,), (1,))], {}),
+    garbage_of([("nowhere", (0,), (1,) * WIDTH)], {}), garbage_of([("cpu_core", ([],), (1,) * WIDTH)], {}),
+    garbage_of([("cpu_core", (0,), ("1",) * WIDTH)], {}),
+    garbage_of([("cpu_core", (0,), (float("nan"),) * WIDTH)], {}),
+    garbage_of([("cpu_core", (0,), (float("inf"),) * WIDTH)], {}),
+    garbage_of([("cpu_core", (0,), (True,) * WIDTH)], {}), garbage_of([], {"cpu": 7}),
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -72,6 +84,17 @@ def test_a_failing_source_rests_longer_each_time(guard: Guard, clock: list[float
         clock[0] += 1
     rests = [b - a for a, b in itertools.pairwise(asked)]
     assert rests == [5, 10, 20, 40, 80, 160, 300, 300]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_garbage_is_a_failure_and_goes_no_further(
+    garbage: Any, guard: Guard, clock: list[float]
+) -> None:
+    guard._module = source_that([garbage, GOOD])
+    assert guard.read() == []
+    assert guard.missing["cpu"].startswith("failed: ")
+    clock[0] += 6
+    assert (guard.read(), guard.missing) == (GOOD.rows, {})
 
 
 def test_what_an_exception_quotes_stays_on_the_node(guard: Guard) -> None:
