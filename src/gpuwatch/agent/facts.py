@@ -5,6 +5,7 @@ import sys
 from typing import Any, Dict, Optional
 
 from gpuwatch.agent import catalogue
+from gpuwatch.agent.addresses import addresses
 from gpuwatch.agent.frame import clean
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.lines import after, cpus
@@ -29,6 +30,7 @@ def facts(host: Host, version: Optional[str]) -> Dict[str, Any]:
         "uid": uid,
         "cpus": cpus(after(_text(host, "/proc/self/status"), b"Cpus_allowed_list:") or b""),
         "memory_bytes": int(total[0]) * 1024 if total and total[0].isdigit() else None,
+        "addresses": " ".join(addresses(host)),
         "schema": catalogue.SCHEMA,
         "interval_s": host.options.interval_s,
         "nice": os.getpriority(os.PRIO_PROCESS, 0),

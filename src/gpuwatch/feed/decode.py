@@ -33,6 +33,8 @@ KEPT_GENERATIONS = 4
 HELD_FRAMES = 5
 """Frames that wait for the names of their generation."""
 MAX_FACTS = 64
+MAX_FACT = 4096
+"""Characters of a fact: all of a node's addresses are one."""
 TRIED_MAGICS = 16
 """Later frames that are looked for behind one that does not become complete."""
 
@@ -281,6 +283,8 @@ def _safe(label: Label) -> Label:
 
 
 def _fact(value: str | float | None) -> str | int | float | None:
+    if isinstance(value, str):
+        return sanitize(value, MAX_FACT)
     return value if isinstance(value, float) else _safe(value)
 
 

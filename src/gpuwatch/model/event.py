@@ -35,7 +35,8 @@ class Hello(Event, frozen=True, kw_only=True, tag="hello"):
     """A node's agent has started.
 
     `facts` are plain words about the node: `hostname`, `kernel`, `python`, `user`, `uid`,
-    `cpus` (allowed), `memory_bytes`, `schema`, `interval_s`, `version`.
+    `cpus` (allowed), `memory_bytes`, `addresses` (its own, separated by spaces), `schema`,
+    `interval_s`, `version`.
     """
 
     node: str
