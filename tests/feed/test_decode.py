@@ -196,7 +196,7 @@ def test_a_length_that_lies_does_not_hold_up_the_stream() -> None:
     assert isinstance(Decoder().feed(too_long + HELLO)[0], Greeting)
 
 
-def test_values_out_of_bounds_become_none_and_are_told_ever_more_rarely() -> None:
+def test_e09_e11_values_out_of_bounds_become_none_and_are_told_ever_more_rarely() -> None:
     scope = "gpu"
     place = catalogue.INDEX[scope]["util_pct"]
     values: list[Any] = [None] * len(catalogue.VALUES[scope])

@@ -123,7 +123,7 @@ def test_more_than_the_device_can_do_was_misread() -> None:
         st.tuples(
             st.sampled_from(["grow", "grow", "grow", "reset", "wrap", "zero", "rubbish", "gone"]),
             st.floats(0, 1),
-            st.sampled_from([0.2, 1.0, 5.0, 30.0]),
+            st.sampled_from([-7199.0, -1e-6, 0.0, 0.2, 1.0, 5.0, 30.0]),
         ),
         max_size=20,
     ),
@@ -131,13 +131,15 @@ def test_more_than_the_device_can_do_was_misread() -> None:
 def test_k10_k11_no_rate_is_negative_or_above_what_the_port_can_do(
     speed: int, moves: list[tuple[str, float, float]]
 ) -> None:
-    """Over resets, 32-bit wraps, moments of zeros and rubbish, unplugging and gaps."""
+    """Over resets, 32-bit wraps, moments of zeros and rubbish, unplugging, gaps, and clocks that
+    stand still or go back.
+    """
     most = speed * 125_000.0
     track = Track(2)
     count, last = 2**31, (0.0, 0.0)
     track.advance((BYTES, MBPS), (count, speed), 0.0)
     for kind, share, elapsed_s in moves:
-        count += int(share * most * elapsed_s)
+        count += int(share * most * max(0.0, elapsed_s))
         count = {"reset": int(share * 1e6), "wrap": count % 2**32}.get(kind, count)
         shown = {"zero": 0, "rubbish": int(share * 2**62), "gone": None}.get(kind, count)
         if kind == "gone":
