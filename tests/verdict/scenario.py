@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import COUNTER, Labels, Value
 from gpuwatch.model.cluster import Cluster
-from gpuwatch.model.event import Link, Row, Sample, Tick
+from gpuwatch.model.event import Hello, Link, Row, Sample, Tick
 from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.verdict.judge import Judge
 from gpuwatch.verdict.thresholds import Thresholds
@@ -116,6 +116,7 @@ class Node:
     mounts: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     rdma: Mapping[str, float] = field(default_factory=dict)
     swap_in_pages: float = 0.0
+    addresses: str = ""
 
     def rates(self) -> Rates:
         """Return what each entity's counters gain a second, and what its gauges read."""
@@ -246,6 +247,7 @@ class Play:
         self.now_us = SECOND
         self.event_no = 0
         self._counters: dict[str, dict[tuple[str, Labels], dict[str, float]]] = {}
+        self._greeted: dict[str, str] = {}
         self._sequence = 0
         self.history: list[JobVerdict] = []
 
@@ -254,6 +256,7 @@ class Play:
         for _ in range(seconds):
             self.now_us += SECOND
             for node in nodes:
+                self._greet(node)
                 self.cluster.apply(self.sample(node))
             self.history.append(self.tick())
         return self.history[-1]
@@ -261,6 +264,15 @@ class Play:
     def tick(self) -> JobVerdict:
         view = self.cluster.view(Tick(event_no=self._no(), arrived_us=self.now_us, wall_us=0))
         return self.judge.job(view, [self.judge.node(view, node) for node in view.nodes])
+
+    def _greet(self, node: Node) -> None:
+        if self._greeted.get(node.name) != node.addresses:
+            self._greeted[node.name] = node.addresses
+            facts: dict[str, str | int | float | None] = {"addresses": node.addresses}
+            self.cluster.apply(
+                Hello(event_no=self._no(), arrived_us=self.now_us, wall_us=0, node=node.name,
+                      boot_id="b", agent_id="a", facts=facts)
+            )  # fmt: skip
 
     def lose(self, name: str, reason: str) -> None:
         self.cluster.apply(

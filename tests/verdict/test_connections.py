@@ -39,17 +39,6 @@ def after_good(*nodes: Node) -> Play:
     return play
 
 
-def test_a_pure_delay_is_told_by_round_trips_alone_and_the_node_that_all_of_it_is_at() -> None:
-    nodes = (
-        *named(wired(WAITING, FAR, NEAR), "a", "c"),
-        *named(wired(WAITING, FAR, replace(FAR, peer="10.0.0.3")), "b"),
-    )
-    verdict = after_good(*nodes).run(nodes, 45)
-    assert said(verdict.job) == ("NETWORK", "path")
-    assert blamed(verdict.job) == {"b"}
-    assert verdict.job.confidence >= 0.6
-
-
 @pytest.mark.parametrize("swing", [0.05, 0.4])
 def test_long_round_trips_with_loss_are_a_full_queue(swing: float) -> None:
     nodes = named(wired(WAITING, replace(FAR, swing=swing, again=0.01)), "a", "b")

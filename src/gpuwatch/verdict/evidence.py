@@ -44,6 +44,7 @@ class Peers(msgspec.Struct, frozen=True):
         speeds: by port name, the negotiated speeds of that port on all nodes, in Mb/s.
         up: by port name, on how many nodes the link is up.
         standing: nothing moves on any of the job's nodes that is fresh.
+        homes: whose an address is: the node of the job that alone says so.
         spinning: some GPU of the job is busy meanwhile, so it spins.
     """
 
@@ -53,6 +54,7 @@ class Peers(msgspec.Struct, frozen=True):
     up: Mapping[str, int]
     standing: bool = False
     spinning: bool = False
+    homes: Mapping[str, str] = {}
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Culprit
-from gpuwatch.verdict.causes import trip
+from gpuwatch.verdict.causes import loss, trip
 from gpuwatch.verdict.charge import Charge, of_state
 from gpuwatch.verdict.evidence import Assessment, Kind
+from gpuwatch.verdict.paths import Blamed, whose
 from gpuwatch.verdict.rank import Opinion
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -22,8 +23,6 @@ _SENDER_CAP = 0.8
 """The sender counts what is lost: it may be lost on the way into the one that it sends to."""
 _ASTRAY_CAP = 0.5
 """Loss whose far end is guessed, or is no node of the job that shows it, may be elsewhere."""
-_MOSTLY = 0.75
-"""Share of the largest share of slow paths from which on a node has as many."""
 _MINOR = 0.25
 """Loss below this share of the worst node's comes with it: spurious retransmits on late answers."""
 
@@ -66,8 +65,12 @@ def _where(
     kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], text: str, t: Thresholds
 ) -> tuple[tuple[Culprit, ...], float, str]:
     """Return whom a network fault belongs to, how surely at most, and what to say of it."""
-    if kind in trip.NAMES and (slow := _slow_ends(nodes)) is not None:
-        return _far(slow, nodes, text)
+    if told := _told(kind, nodes):
+        return (
+            told.culprits,
+            told.cap,
+            f"{text}; either end may be at fault" if told.either else text,
+        )
     own = tuple(Culprit("node", name, (name,)) for name in faulty)
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
@@ -99,29 +102,12 @@ def _where(
     return own, _ASTRAY_CAP, f"{text}, to no node of this job that shows it"
 
 
-def _slow_ends(nodes: Sequence[Opinion]) -> list[str] | None:
-    """Return the nodes with most slow paths; None where round trips are not what is slow.
-
-    A round trip is long at both ends: a node is at fault to which all paths are, and that the
-    others have beside good ones.
-    """
-    shares = {n.node: n.slow_paths for n in nodes if n.slow_paths is not None}
-    top = max(shares.values(), default=0.0)
-    if top == 0:
-        return None
-    return sorted(name for name, share in shares.items() if share >= _MOSTLY * top)
-
-
-def _far(
-    slow: Sequence[str], nodes: Sequence[Opinion], text: str
-) -> tuple[tuple[Culprit, ...], float, str]:
-    shares = {n.node: n.slow_paths or 0.0 for n in nodes}
-    seen_by_others = any(share > 0 for name, share in shares.items() if name != slow[0])
-    if len(slow) == 1 and shares[slow[0]] == 1 and seen_by_others:
-        return (Culprit("node", slow[0], (slow[0],)),), _SENDER_CAP, text
-    if len(slow) == 2:
-        return (_path(slow[0], slow, both=True),), _PATH_CAP, f"{text}; either end may be at fault"
-    return (Culprit("job", "network", tuple(slow)),), _PATH_CAP, text
+def _told(kind: Kind, nodes: Sequence[Opinion]) -> Blamed | None:
+    """Return whom the job's own connections blame; None where they show no such fault."""
+    paths = [path for node in nodes for path in node.paths]
+    if kind in trip.NAMES and (slow := whose(paths, slow=True)):
+        return slow
+    return whose(paths, slow=False) if kind in (loss.NAME, *trip.NAMES) else None
 
 
 def _far_ends(nodes: Sequence[Opinion], t: Thresholds) -> list[str] | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from gpuwatch.model.verdict import Missing, State
 from gpuwatch.verdict.evidence import Assessment, Kind
+from gpuwatch.verdict.paths import joined
 from gpuwatch.verdict.rank import Opinion, mean
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -79,15 +80,10 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
         tuple(sorted(rank.rank for rank in low if rank.rank)) if chosen else (),
         low[0].gpu if len(low) == 1 else None,
         ranks[0].disorder,
-        _slow_paths(ranks),
+        joined(path for rank in ranks for path in rank.paths),
     )
 
 
 def _broken(rank: Opinion) -> bool:
     """Tell whether a rank's GPU is lost, reported or slowed: that is no matter of how long it waits."""
     return rank.ranking[0].state == "GPU"
-
-
-def _slow_paths(ranks: Sequence[Opinion]) -> float | None:
-    known = [rank.slow_paths for rank in ranks if rank.slow_paths is not None]
-    return sum(sorted(known)) / len(known) if known else None

@@ -57,6 +57,7 @@ class Survey:
             up,
             standing,
             standing and any(_busy(node, thresholds) for node in part),
+            _homes(view),
         )
 
     def job(self, node: str, group: str | None) -> str:
@@ -84,6 +85,16 @@ def held_gpus(node: NodeView) -> set[int]:
     if sample is None:
         return set()
     return {index for row in sample.rows("gpu_process") if isinstance(index := row.labels[0], int)}
+
+
+def _homes(view: View) -> dict[str, str]:
+    """Return whose each address is; of one that several nodes have, as of a bridge of containers, nobody's."""
+    owners: dict[str, list[str]] = {}
+    for node in view.nodes:
+        told = node.hello.facts.get("addresses") if node.hello else None
+        for address in set(str(told or "").split()):
+            owners.setdefault(address, []).append(node.name)
+    return {address: names[0] for address, names in owners.items() if len(names) == 1}
 
 
 def _busy(node: NodeView, thresholds: Thresholds) -> bool:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Missing, Shares
-from gpuwatch.verdict.causes import CAUSES, trip
+from gpuwatch.verdict.causes import CAUSES
 from gpuwatch.verdict.evidence import Assessment, Context, asleep, percent, reason
+from gpuwatch.verdict.paths import Path, of_rank
 
 __all__ = ["Opinion", "judge", "mean", "name_of", "unknown"]
 
@@ -25,8 +26,7 @@ class Opinion(msgspec.Struct, frozen=True):
 
     `ranking` has the likeliest first and is never empty; `wait` is the share in which it waited
     for others, None where that is not known; `low` names the ranks that the rest waits for;
-    `disorder` is the node's, as in `features.Host`; `slow_paths` the share of its paths to other
-    ranks that are slow, None where no round trip is known.
+    `disorder` is the node's, as in `features.Host`; `paths` are its ways to other nodes of the job.
     """
 
     node: str
@@ -39,7 +39,7 @@ class Opinion(msgspec.Struct, frozen=True):
     low: tuple[str, ...] = ()
     gpu: int | None = None
     disorder: float | None = None
-    slow_paths: float | None = None
+    paths: tuple[Path, ...] = ()
 
 
 def name_of(node: str, rank: str) -> str:
@@ -53,7 +53,6 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
     found = [a for cause in CAUSES if (a := cause(context)).score > 0]
     found = _rest(found)
     found.sort(key=lambda a: -a.confidence)
-    found_trips = trip.trips(context)
     missing = tuple(
         Missing(subject, why)
         for subject, why in context.absent.items()
@@ -69,7 +68,7 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
         missing,
         gpu=gpu,
         disorder=context.host.disorder,
-        slow_paths=found_trips.slow if found_trips else None,
+        paths=of_rank(node, context),
     )
 
 

@@ -65,9 +65,14 @@ def busiest(context: Context) -> Connection | None:
         for c in context.rank.connections
         if c.role == "loader"
         and (c.received_mb_s or 0.0) >= _TRICKLE_MB_S
-        and c.peer.rpartition(":")[0].strip("[]") not in ours
+        and _address(c) not in ours
+        and _address(c) not in context.peers.homes
     ]
     return max(stores, key=lambda c: (c.received_mb_s or 0.0, c.peer), default=None)
+
+
+def _address(connection: Connection) -> str:
+    return connection.peer.rpartition(":")[0].strip("[]")
 
 
 __all__ = ["NAME", "assess", "busiest"]

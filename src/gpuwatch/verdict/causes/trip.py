@@ -33,11 +33,10 @@ _LATE_CAP = 0.5
 
 
 class Trips(msgspec.Struct, frozen=True):
-    """The slowest of a rank's paths to other ranks, and which share of them is slow."""
+    """The slowest of a rank's paths to other ranks."""
 
     worst: Connection
     severity: float
-    slow: float
 
 
 def trips(context: Context) -> Trips | None:
@@ -45,16 +44,22 @@ def trips(context: Context) -> Trips | None:
     known = paths(context)
     if not known:
         return None
-    rated = [(_severity(context, c), c.peer, c) for c in known]
+    rated = [(severity_of(context, c), c.peer, c) for c in known]
     severity, _, worst = max(rated, key=lambda r: r[:2])
-    return Trips(worst, severity, sum(r[0] >= 0.5 for r in rated) / len(rated))
+    return Trips(worst, severity)
 
 
 def paths(context: Context) -> list[Connection]:
-    """Return the connections of a rank's main process of which the round trip is known."""
+    """Return the connections of a rank's main process of which the round trip is known.
+
+    Only those to nodes of the job, where some are known to lead there: a logger or a store far
+    away is nothing to compare with.
+    """
     if context.rank is None:
         return []
-    return [c for c in context.rank.connections if c.role == "main" and c.trip_ms]
+    every = [c for c in context.rank.connections if c.role == "main"]
+    ours = [c for c in every if c.peer in context.peers.homes]
+    return [c for c in ours or every if c.trip_ms]
 
 
 def severity(context: Context) -> float:
@@ -106,7 +111,8 @@ def _felt(context: Context, found: Trips, wait: float) -> float:
     return max(gate(wait, t), moved)
 
 
-def _severity(context: Context, connection: Connection) -> float:
+def severity_of(context: Context, connection: Connection) -> float:
+    """Return how surely one path is slow, 0 to 1."""
     trip, usual = connection.trip_ms or 0.0, context.gpu.trip_ms
     limit = context.thresholds.round_trip * 1e3
     long = ramp(trip, limit / 2, 2 * limit)
@@ -119,4 +125,4 @@ def _severity(context: Context, connection: Connection) -> float:
     return long * ramp(trip / usual, *_LONGER) if usual > 0 else long
 
 
-__all__ = ["NAMES", "assess", "paths", "severity", "trips"]
+__all__ = ["NAMES", "assess", "paths", "severity", "severity_of", "trips"]

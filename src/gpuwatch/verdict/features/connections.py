@@ -5,6 +5,7 @@ import msgspec
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.view import Window
 from gpuwatch.verdict.features.rates import scaled
+from gpuwatch.verdict.features.tcp import ENOUGH_RETRANSMITS, wilson
 
 __all__ = ["Connection", "connections"]
 
@@ -16,7 +17,8 @@ class Connection(msgspec.Struct, frozen=True):
     """All connections of one role of a rank to one peer.
 
     `trip_ms` is the mean round trip, `swing` its mean deviation as a share of it; `again` the share
-    of segments that were sent again and not for nothing; `busy` the share of time with data under
+    of segments that were sent again and not for nothing, `again_low` the lower end of its 95 %
+    interval, 0 of a handful; `busy` the share of time with data under
     way, for a connection.
     """
 
@@ -25,6 +27,7 @@ class Connection(msgspec.Struct, frozen=True):
     trip_ms: float | None
     swing: float | None
     again: float | None
+    again_low: float | None
     busy: float | None
     received_mb_s: float | None
     sent_mb_s: float | None
@@ -51,22 +54,25 @@ def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
     busy, sent = rate("busy_us"), rate("acked_bytes")
     if sent == 0:
         trip = None  # of one that only receives the kernel knows the handshake's alone
+    again, low = _again(fast, labels) or _again(slow, labels) or (None, None)
     return Connection(
         role=str(labels[2]),
         peer=str(labels[3]),
         trip_ms=scaled(trip, 1e-3),
         swing=swing / trip if swing is not None and trip else None,
-        again=_again(fast, labels, _again(slow, labels, None)),
+        again=again,
+        again_low=low,
         busy=busy / 1e6 / max(1.0, count or 1.0) if busy is not None else None,
         received_mb_s=scaled(rate("received_bytes"), 1e-6),
         sent_mb_s=scaled(sent, 1e-6),
     )
 
 
-def _again(window: Window, labels: Labels, otherwise: float | None) -> float | None:
+def _again(window: Window, labels: Labels) -> tuple[float, float] | None:
     sent = window.growth("connection", labels, "out_segs")
     again = window.growth("connection", labels, "retransmits")
     twice = window.growth("connection", labels, "spurious_retransmits")
     if sent is None or again is None or sent < _FEW_SEGMENTS:
-        return otherwise
-    return max(0.0, again - (twice or 0.0)) / sent
+        return None
+    lost = min(sent, max(0.0, again - (twice or 0.0)))
+    return lost / sent, wilson(lost, sent) if lost >= ENOUGH_RETRANSMITS else 0.0
