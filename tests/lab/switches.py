@@ -16,10 +16,12 @@ NVML = """
 import ctypes, os
 nvml = ctypes.CDLL(os.environ["LIB"])
 device = ctypes.c_void_p()
-print(nvml.nvmlInit_v2(), nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)))
+print(nvml.nvmlInitWithFlags(0), nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)))
 print("code", nvml.nvmlDeviceGetUtilizationRates(device, ctypes.byref((ctypes.c_uint * 2)())))
 """
 HANGS = "code hangs"
+TIMED_OUT = 124
+"""Exit status of timeout(1)."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,12 @@ class Switch:
     def _library(self, node: Node) -> str:
         script = (
             f"GPUWATCH_SIM_STATE={launch.STATE} LIB={HOME}/lib/libnvidia-ml.so.1"
-            f" timeout 3 {PYTHON} -Ic '{NVML}' || echo {HANGS}"
+            f" timeout 3 {PYTHON} -Ic '{NVML}' || test $? -ne {TIMED_OUT} || echo {HANGS}"
         )
         deadline = time.monotonic() + BITE_S
         told = ""
         while told != self.nvml and time.monotonic() < deadline:
-            told = node.run(["sh", "-c", script]).splitlines()[-1]
+            told = (node.run(["sh", "-c", script]).splitlines() or ["nothing"])[-1]
         if told != self.nvml:
             raise RuntimeError(f"it does not bite: utilisation: {told}")
         return f"utilisation: {told}"
