@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import COUNTER, Labels, Value
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import Hello, Link, Row, Sample, Tick
+from gpuwatch.model.progress import Progress
 from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.verdict.judge import Judge
 from gpuwatch.verdict.thresholds import Thresholds
@@ -249,6 +252,7 @@ class Play:
         self._counters: dict[str, dict[tuple[str, Labels], dict[str, float]]] = {}
         self._greeted: dict[str, str] = {}
         self._sequence = 0
+        self.progress: Progress | None = None
         self.history: list[JobVerdict] = []
 
     def run(self, nodes: Sequence[Node], seconds: int) -> JobVerdict:
@@ -263,6 +267,7 @@ class Play:
 
     def tick(self) -> JobVerdict:
         view = self.cluster.view(Tick(event_no=self._no(), arrived_us=self.now_us, wall_us=0))
+        view = msgspec.structs.replace(view, progress=self.progress)
         return self.judge.job(view, [self.judge.node(view, node) for node in view.nodes])
 
     def _greet(self, node: Node) -> None:

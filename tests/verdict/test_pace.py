@@ -1,11 +1,14 @@
 """How much slower than at its best, when the job's own log tells its steps."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from gpuwatch.model.progress import Progress
 from gpuwatch.verdict.pace import Pace, follow_steps, slowdown
 from gpuwatch.verdict.thresholds import Thresholds
+from verdict.scenario import GOOD, HOT, PEERS, WAITS, Gpu, Node, Play, named
 
 GOOD_MINUTES = Pace(mean=0.4, best=0.8, known=True)
 """By its GPUs' shares it would be twice as slow as at its best."""
@@ -58,3 +61,29 @@ def test_the_best_survives_in_the_state() -> None:
 def test_a_state_from_before_there_were_steps_is_read() -> None:
     old = msgspec.msgpack.encode([0.4, 30.0, 0.8, 5, True])
     assert factor(None, pace=msgspec.msgpack.decode(old, type=Pace)) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("period_s", "state"), [(0.5, "COMPUTE"), (0.68, "PEER"), (None, "COMPUTE")]
+)
+def test_a_fault_that_costs_little_is_no_computing_for_who_waits_if_the_log_tells_that_steps_are_longer(
+    period_s: float | None, state: str
+) -> None:
+    """Steps of 0.5 s took 0.68 s; those who waited for it spun 28 % of the time."""
+    spins = Node(ranks=(replace(WAITS, gpu=Gpu(util=96, power=480, memory=20)),))
+    play = Play(("x", *PEERS))
+    play.progress = told(0.5) if period_s else None
+    play.run(named(GOOD, "x", *PEERS), 40)
+    play.progress = told(period_s) if period_s else None
+    verdict = play.run((*named(HOT, "x"), *named(spins, *PEERS)), 45)
+    assert {n.state for n in verdict.nodes[1:]} == {state}
+
+
+def test_steps_that_are_longer_are_no_waiting_where_nobody_spins() -> None:
+    """Evaluation and accumulation make steps longer, too."""
+    play = Play(PEERS)
+    for period_s in (0.5, 1.9):
+        play.progress = told(period_s)
+        verdict = play.run(named(GOOD, *PEERS), 40)
+    assert {v.state for v in (verdict.job, *verdict.nodes)} == {"COMPUTE"}
+    assert verdict.job.confidence >= 0.8

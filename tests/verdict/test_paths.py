@@ -132,3 +132,22 @@ def test_peers_that_are_no_nodes_of_the_job_are_not_compared_with() -> None:
     play.run(meshed(GOOD, "abc", lambda *_: Wire()), 40)
     verdict = play.run(nodes, 45)
     assert all(v.state != "NETWORK" for v in (verdict.job, *verdict.nodes))
+
+
+def test_the_first_good_minute_may_end_in_a_fault_without_making_it_the_usual() -> None:
+    """The level of a GPU was learned just as the path became slow, and so were its round trips."""
+    play = Play("abc")
+    play.run(meshed(GOOD, "abc", lambda *_: Wire(trip_ms=1.5)), 8)
+    play.run(meshed(GOOD, "abc", lambda *_: Wire(trip_ms=33)), 3)
+    far = meshed(Node(ranks=(HALF,)), "abc", lambda *_: Wire(trip_ms=60, swing=0.02))
+    assert said(play.run(far, 45).job) == ("NETWORK", "path")
+
+
+def test_who_comes_late_sees_which_paths_are_longer_than_others_and_is_not_sure() -> None:
+    def wire(start: str, end: str) -> Wire:
+        return Wire(trip_ms=60, swing=0.02) if "b" in (start, end) else Wire()
+
+    verdict = Play("abc").run(meshed(Node(ranks=(HALF,)), "abc", wire, ring=True), 50)
+    assert said(verdict.job) == ("NETWORK", "path")
+    assert blamed(verdict.job) == {"b"}
+    assert all(v.confidence <= 0.5 for v in (verdict.job, *verdict.nodes) if v.state == "NETWORK")

@@ -45,6 +45,8 @@ class Peers(msgspec.Struct, frozen=True):
         up: by port name, on how many nodes the link is up.
         standing: nothing moves on any of the job's nodes that is fresh.
         homes: whose an address is: the node of the job that alone says so.
+        fastest_ms: shortest round trip now between two of its nodes; None where none is known.
+        lost: share of time that the job loses by its own log's steps; 0 where none tells.
         spinning: some GPU of the job is busy meanwhile, so it spins.
     """
 
@@ -55,6 +57,8 @@ class Peers(msgspec.Struct, frozen=True):
     standing: bool = False
     spinning: bool = False
     homes: Mapping[str, str] = {}
+    fastest_ms: float | None = None
+    lost: float = 0.0
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -36,7 +36,8 @@ class Gpu(msgspec.Struct, frozen=True):
     `doubt` says in words why `shares` are less sure than they look; empty when they are not.
     `worked` tells whether its process was ever seen to use it, in the `watched_s` since that was
     first seen. `fresh_xid` is the last critical error, where one came just now.
-    `trip_ms` is how long its rank's round trips were in good minutes.
+    `trip_ms` is how long its rank's round trips were in good minutes, `least_trip_ms` at least while
+    it worked at all.
     """
 
     shares: Shares
@@ -53,6 +54,7 @@ class Gpu(msgspec.Struct, frozen=True):
     lost: bool = False
     fresh_xid: int | None = None
     trip_ms: float | None = None
+    least_trip_ms: float | None = None
 
 
 def unread(reason: str) -> Gpu:
@@ -116,6 +118,7 @@ def read(
         lost=window.latest("gpu", labels, "gpu_lost") == 1,
         fresh_xid=_fresh_xid(slow, labels),
         trip_ms=learned.trip_ms if learned else None,
+        least_trip_ms=learned.least_trip_ms if learned else None,
     )
 
 

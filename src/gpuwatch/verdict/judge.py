@@ -13,7 +13,7 @@ from gpuwatch.verdict.charge import Unseen
 from gpuwatch.verdict.hysteresis import Claim, Track, recurring, reset, step
 from gpuwatch.verdict.job import charges
 from gpuwatch.verdict.levels import Learned
-from gpuwatch.verdict.pace import Pace, follow, follow_steps, slowdown
+from gpuwatch.verdict.pace import Pace, follow, follow_steps, lost_by_steps, slowdown
 from gpuwatch.verdict.peers import UNSEEN, Survey
 from gpuwatch.verdict.rank import Opinion
 from gpuwatch.verdict.thresholds import Thresholds
@@ -124,7 +124,7 @@ class Judge:
 
     def _look(self, view: View) -> Survey:
         if self._survey is None or self._survey[0] != view.event_no:
-            self._survey = (view.event_no, Survey(view, self.thresholds))
+            self._survey = (view.event_no, Survey(view, self.thresholds, lost_by_steps(self._pace)))
         return self._survey[1]
 
     def _settle(self, view: View, opinion: Opinion) -> Verdict:

@@ -70,7 +70,8 @@ class Learned(msgspec.Struct, frozen=True, array_like=True):
     `process` is its pid, None where ranks are not seen: another process starts anew. `compute_w`
     is 0 until it did full work for long enough. `since_us` is when the process was first seen,
     `seen_us` when it was last looked at, `worked` whether its GPU was ever seen at work,
-    `trip_ms` how long round trips to other ranks were while it did full work.
+    `trip_ms` how long round trips to other ranks were while it did full work, `least_trip_ms` the
+    shortest since it works at all.
     """
 
     process: int | None
@@ -79,6 +80,7 @@ class Learned(msgspec.Struct, frozen=True, array_like=True):
     seen_us: int = 0
     worked: bool = False
     trip_ms: float | None = None
+    least_trip_ms: float | None = None
 
 
 class Levels(msgspec.Struct, frozen=True):
@@ -147,9 +149,14 @@ def learn(
     if power_w is None or now_us - learned.since_us < window_us:
         power_w = 0.0
     compute_w = max(learned.compute_w, power_w)
+    least = learned.least_trip_ms
+    if trip_ms is not None and working:
+        least = trip_ms if least is None else min(least, trip_ms)
     usual = learned.trip_ms
     if trip_ms is not None and power_w and min(power_w, fast_w or 0.0) >= _GOOD * compute_w:
-        usual = trip_ms if usual is None else min(trip_ms, usual + _FOLLOW * (trip_ms - usual))
+        if usual is None:
+            usual = least  # the first good minute may end in a fault
+        usual = min(trip_ms, usual + _FOLLOW * (trip_ms - usual)) if usual else trip_ms
     return Learned(
         process,
         compute_w,
@@ -157,4 +164,5 @@ def learn(
         now_us,
         worked=learned.worked or (working and now_us - learned.since_us >= fast_us),
         trip_ms=usual,
+        least_trip_ms=least,
     )

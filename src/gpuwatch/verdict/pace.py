@@ -15,7 +15,7 @@ from gpuwatch.model.progress import Progress
 from gpuwatch.model.verdict import Shares
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["Pace", "follow", "follow_steps", "slowdown"]
+__all__ = ["Pace", "follow", "follow_steps", "lost_by_steps", "slowdown"]
 
 _MEMORY_S = 20.0
 _LEAST = 0.02
@@ -74,6 +74,13 @@ def follow_steps(pace: Pace, progress: Progress | None) -> Pace:
     if progress is not None and step_s is not None and progress.span_s >= _SPAN_S:
         best_s = min(step_s, step_s if best_s is None else best_s)
     return msgspec.structs.replace(pace, step_s=step_s, best_step_s=best_s)
+
+
+def lost_by_steps(pace: Pace) -> float:
+    """Return which share of time the job loses by its own log, beside its best; 0 where unknown."""
+    if not pace.step_s or not pace.best_step_s:
+        return 0.0
+    return max(0.0, 1 - pace.best_step_s / pace.step_s)
 
 
 def slowdown(pace: Pace, thresholds: Thresholds) -> float | None:

@@ -5,6 +5,7 @@ its own on each node, and is taken for the same job: the largest one, where a no
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Values
@@ -22,6 +23,8 @@ UNSEEN = ""
 _WORLD = catalogue.INDEX["thread_group"]["world_size"]
 _UTIL = catalogue.INDEX["gpu"]["util_pct"]
 _SPEED = catalogue.INDEX["nic"]["speed_mbps"]
+_TRIP = catalogue.INDEX["connection"]["rtt_us"]
+_RECENT_S = 5.0
 _CARRIER = catalogue.INDEX["nic"]["carrier"]
 
 
@@ -34,7 +37,7 @@ class Survey:
         peers: what causes compare with.
     """
 
-    def __init__(self, view: View, thresholds: Thresholds) -> None:
+    def __init__(self, view: View, thresholds: Thresholds, lost: float = 0.0) -> None:
         self._jobs: dict[tuple[str, str], str] = {}
         seen: Counter[str] = Counter()
         world: dict[str, int] = {}
@@ -49,6 +52,7 @@ class Survey:
         jobs = [job for job in ranked if job != UNSEEN] or [UNSEEN]
         self.main = max(jobs, key=lambda job: (seen[job], ranked.get(job, 0), job))
         part = [node for node in fresh if self._belongs(node)]
+        homes = _homes(view)
         standing = bool(part) and all(stands(node, thresholds) for node in part)
         self.peers = Peers(
             len(fresh),
@@ -57,7 +61,9 @@ class Survey:
             up,
             standing,
             standing and any(_busy(node, thresholds) for node in part),
-            _homes(view),
+            homes,
+            _fastest_ms(part, homes),
+            lost,
         )
 
     def job(self, node: str, group: str | None) -> str:
@@ -95,6 +101,20 @@ def _homes(view: View) -> dict[str, str]:
         for address in set(str(told or "").split()):
             owners.setdefault(address, []).append(node.name)
     return {address: names[0] for address, names in owners.items() if len(names) == 1}
+
+
+def _fastest_ms(nodes: Sequence[NodeView], homes: Mapping[str, str]) -> float | None:
+    """Return the shortest round trip between two nodes: of what sends, as only that is measured."""
+    trips = []
+    for node in nodes:
+        window = node.window(_RECENT_S)
+        sent = dict(window.growths("connection", "acked_bytes")) if window else {}
+        for row in node.sample.rows("connection") if node.sample else ():
+            trip = row.values[_TRIP]
+            leads = homes.get(str(row.labels[3]), node.name) != node.name
+            if trip and leads and row.labels[2] == "main" and sent.get(row.labels):
+                trips.append(trip / 1e3)
+    return min(trips, default=None)
 
 
 def _busy(node: NodeView, thresholds: Thresholds) -> bool:

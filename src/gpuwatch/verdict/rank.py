@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Missing, Shares
-from gpuwatch.verdict.causes import CAUSES
-from gpuwatch.verdict.evidence import Assessment, Context, asleep, percent, reason
+from gpuwatch.verdict.causes import CAUSES, peer
+from gpuwatch.verdict.evidence import Assessment, Context, asleep, percent, ramp, reason
 from gpuwatch.verdict.paths import Path, of_rank
 
 __all__ = ["Opinion", "judge", "mean", "name_of", "unknown"]
@@ -51,7 +51,7 @@ def name_of(node: str, rank: str) -> str:
 def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Context) -> Opinion:
     """Judge one rank by all causes."""
     found = [a for cause in CAUSES if (a := cause(context)).score > 0]
-    found = _rest(found)
+    found = _rest(found, _slowed(context))
     found.sort(key=lambda a: -a.confidence)
     missing = tuple(
         Missing(subject, why)
@@ -72,15 +72,21 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
     )
 
 
-def _rest(found: Sequence[Assessment]) -> list[Assessment]:
+def _rest(found: Sequence[Assessment], slowed: float) -> list[Assessment]:
     """Believe the less that a rank computes, the surer it is that something holds it up."""
-    held = max((a.confidence for a in found if a.state in (*_LOCAL, "NETWORK")), default=0.0)
+    held = max([slowed, *(a.confidence for a in found if a.state in (*_LOCAL, "NETWORK"))])
     return [
         msgspec.structs.replace(a, score=a.score * (1 - _HELD * held))
         if a.state == "COMPUTE"
         else a
         for a in found
     ]
+
+
+def _slowed(context: Context) -> float:
+    """Return how surely the job is slow, by its own log, for others than this rank, which spins."""
+    t, lost = context.thresholds, context.peers.lost
+    return ramp(lost, t.slowdown, 2 * t.slowdown) * peer.opening(context)
 
 
 def unknown(context: Context) -> Assessment:

@@ -23,7 +23,8 @@ def assess(context: Context) -> Assessment:
     """Judge one rank."""
     t, gpu, host = context.thresholds, context.gpu, context.host
     spin = gpu.shares.spin
-    if gate(spin, t) == 0:
+    opened = opening(context)
+    if opened == 0:
         return Assessment(*NAME, 0.0)
     network = max(
         loss.lossy(context),
@@ -38,7 +39,7 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAME,
-        gate(spin, t) * (0.5 + 0.5 * ramp(spin, t.lost, t.compute)) * (1 - network) * (1 - own),
+        opened * (0.5 + 0.5 * ramp(spin, t.lost, t.compute)) * (1 - network) * (1 - own),
         text=f"waits for another: its GPU spins {spin * 100:.0f} % of the time and its host is clean",
         support=(
             percent("gpu.spin", spin, t.lost, "GPU spins"),
@@ -64,4 +65,17 @@ def assess(context: Context) -> Assessment:
     )  # fmt: skip
 
 
-__all__ = ["NAME", "assess"]
+def opening(context: Context) -> float:
+    """Return how much spinning opens the question who is waited for.
+
+    Where the job's own log tells that steps take longer, less of it does: it need not be more than
+    what the job loses.
+    """
+    t, spin, lost = context.thresholds, context.gpu.shares.spin, context.peers.lost
+    if lost < t.slowdown:
+        return gate(spin, t)
+    enough = min(t.lost, lost)
+    return ramp(spin, enough / 2, enough)
+
+
+__all__ = ["NAME", "assess", "opening"]

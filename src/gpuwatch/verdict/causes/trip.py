@@ -95,7 +95,7 @@ def assess(context: Context) -> Assessment:
             percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),
         ),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
-        cap=_LATE_CAP if usual is None else 1.0,
+        cap=_LATE_CAP if usual is None or trip < _LONGER[1] * usual else 1.0,
     )
 
 
@@ -120,9 +120,14 @@ def severity_of(context: Context, connection: Connection) -> float:
     if swings and (connection.again or 0.0) < context.thresholds.retransmit:
         long *= _UNSURE
     if usual is None:
-        others = [c.trip_ms for c in paths(context) if c.trip_ms and c is not connection]
-        usual = min(others, default=limit / 2)
-    return long * ramp(trip / usual, *_LONGER) if usual > 0 else long
+        usual = context.gpu.least_trip_ms or limit / 2
+    return long * max(ramp(trip / usual, *_LONGER), ramp(trip / _fastest(context, trip), *_LONGER))
+
+
+def _fastest(context: Context, trip: float) -> float:
+    """Return the shortest round trip on any of the job's paths, as far as they are known."""
+    known = [c.trip_ms for c in paths(context) if c.trip_ms]
+    return min([trip, *known, *filter(None, [context.peers.fastest_ms])])
 
 
 __all__ = ["NAMES", "assess", "paths", "severity", "severity_of", "trips"]
