@@ -34,6 +34,7 @@ class Gpu:
     sm: float | None = None
     tensor: float | None = None
     dram: float | None = None
+    reasons: int | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,7 @@ def _gpu(gpu: Gpu) -> dict[str, float]:
         "throttle_sw_thermal_ns": 0, "throttle_hw_brake_ns": 0,
         "gpm_sm_pct": gpu.sm, "gpm_tensor_pct": gpu.tensor, "gpm_dram_pct": gpu.dram,
         "gpu_lost": int(gpu.lost), "xid": gpu.xid, "xids": gpu.xids,
+        "event_reasons": gpu.reasons,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 

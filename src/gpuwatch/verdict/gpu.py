@@ -11,22 +11,28 @@ Spinning needs a partner to wait for, and is bounded by device memory traffic: a
 waits reads no memory.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.verdict import Shares
-from gpuwatch.model.view import Window
+from gpuwatch.model.view import Point, Window
 from gpuwatch.verdict.levels import Learned, Levels, levels
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["Gpu", "full_power", "read", "unread", "working"]
+__all__ = ["Gpu", "full_power", "read", "rested", "unread", "working"]
 
 FULL = 0.9
 """Utilisation from which on a window counts as full work."""
 SPIN_TRAFFIC = 0.05
 """Device memory utilisation that a spinning collective may still show."""
+_REASONS = catalogue.INDEX["gpu"]["event_reasons"]
+_IDLE_REASON = 0x1
+"""Nothing runs on the GPU (nvmlClocksEventReasonGpuIdle)."""
+_ENOUGH_LOOKS = 5
 _HEAT = ("throttle_sw_thermal_ns", "throttle_hw_thermal_ns", "throttle_hw_brake_ns")
 
 
@@ -72,6 +78,7 @@ def read(
     partner: bool,
     learned: Learned | None,
     thresholds: Thresholds,
+    rests: float | None = None,
 ) -> Gpu:
     """Return what a GPU did in a window.
 
@@ -84,8 +91,10 @@ def read(
         partner: whether there is a second rank that it could wait for.
         learned: what its process did before.
         thresholds: of the judge.
+        rests: share of looks in which it was idle, which stands for a utilisation not reported.
     """
-    util = _share(window.rate("gpu", labels, "util_pct"))
+    told = _share(window.rate("gpu", labels, "util_pct"))
+    util = _utilisation(told, rests)
     memory = _share(window.rate("gpu", labels, "memory_util_pct"))
     power_w = window.rate("gpu", labels, "power_w")
     limit_w = window.rate("gpu", labels, "power_limit_w")
@@ -103,6 +112,8 @@ def read(
         util, power_w, memory, throttled, known, occupied, partner, thresholds, activity
     )
     shares, doubt = mixture.shares()
+    if told is None and util is not None:
+        doubt = doubt or "utilisation is not reported: power and idle clocks stand for it"
     return Gpu(
         shares,
         util,
@@ -122,14 +133,36 @@ def read(
     )
 
 
-def working(window: Window, labels: Labels, thresholds: Thresholds) -> bool:
+def rested(points: Sequence[Point], labels: Labels) -> float | None:
+    """Return the share of samples in which the driver says that nothing runs; None of too few."""
+    reasons = [
+        int(bits)
+        for point in points
+        for row in point.sample.rows("gpu")
+        if row.labels == labels and (bits := row.values[_REASONS]) is not None
+    ]
+    if len(reasons) < _ENOUGH_LOOKS:
+        return None
+    return sum(bool(one & _IDLE_REASON) for one in reasons) / len(reasons)
+
+
+def _utilisation(told: float | None, rests: float | None) -> float | None:
+    return told if told is not None or rests is None else 1.0 - rests
+
+
+def working(
+    window: Window, labels: Labels, thresholds: Thresholds, rests: float | None = None
+) -> bool:
     """Tell whether a GPU is at work: more than the blips of a start-up."""
-    return (_share(window.rate("gpu", labels, "util_pct")) or 0.0) >= thresholds.lost
+    util = _utilisation(_share(window.rate("gpu", labels, "util_pct")), rests)
+    return (util or 0.0) >= thresholds.lost
 
 
-def full_power(window: Window, labels: Labels, thresholds: Thresholds) -> float | None:
+def full_power(
+    window: Window, labels: Labels, thresholds: Thresholds, rests: float | None = None
+) -> float | None:
     """Return the mean power of a window of full, unthrottled work, in watts; else None."""
-    util = _share(window.rate("gpu", labels, "util_pct"))
+    util = _utilisation(_share(window.rate("gpu", labels, "util_pct")), rests)
     if util is None or util < FULL or window.coverage("gpu", labels, "power_w") < FULL:
         return None
     if (_throttled(window, labels) or 0.0) >= thresholds.throttled:

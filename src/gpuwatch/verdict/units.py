@@ -122,10 +122,11 @@ def _gpu(
     if unit.gpu is None or lost:
         return gpu.unread(lost or absent.get("nvml", "which GPU the rank uses could not be told"))
     key = f"{look.node.name} {unit.gpu[1]}"
+    rests = _rests(look, unit.gpu)
     enough_s = _ENOUGH * look.thresholds.learn_after
     full_w = None
     if look.slow.seconds >= enough_s:
-        full_w = gpu.full_power(look.slow, unit.gpu, look.thresholds)
+        full_w = gpu.full_power(look.slow, unit.gpu, look.thresholds, rests)
     process = unit.rank.pid if unit.rank else None
     known = learn(
         learned.get(key),
@@ -133,7 +134,7 @@ def _gpu(
         look.now_us,
         round(enough_s * 1e6),
         full_w,
-        working=gpu.working(look.fast, unit.gpu, look.thresholds),
+        working=gpu.working(look.fast, unit.gpu, look.thresholds, rests),
         fast_us=round(look.thresholds.fast_window * 1e6),
         fast_w=look.fast.rate("gpu", unit.gpu, "power_w"),
         trip_ms=_trip_ms(unit),
@@ -148,7 +149,17 @@ def _gpu(
         partner=partner,
         learned=known,
         thresholds=look.thresholds,
+        rests=rests,
     )
+
+
+def _rests(look: Look, labels: Labels) -> float | None:
+    """Return for how much of the last seconds a GPU of unknown utilisation was idle."""
+    if look.fast.rate("gpu", labels, "util_pct") is not None:
+        return None
+    since_us = look.fast.last.sample.node_mono_us - 2e6 * look.thresholds.fast_window
+    recent = [p for p in look.node.points if p.sample.node_mono_us > since_us]
+    return gpu.rested(recent, labels)
 
 
 def _trip_ms(unit: _Unit) -> float | None:
