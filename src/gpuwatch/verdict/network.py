@@ -41,11 +41,13 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     kinds: dict[Kind, list[tuple[Opinion, Assessment]]] = {}
     for node, found in faulty:
         kinds.setdefault(Kind(found.state, found.cause), []).append((node, found))
+    if all(name in kinds for name in trip.NAMES):  # a queue makes round trips long at both its ends
+        kinds[trip.NAMES[1]] += kinds.pop(trip.NAMES[0])
     made = []
     for kind, every in kinds.items():
         worst = max(_lost(a) for _, a in every)
         pairs = [(n, a) for n, a in every if _lost(a) >= _MINOR * worst]
-        surest = max((a for _, a in pairs), key=lambda a: (a.confidence, a.text))
+        surest = max((a for _, a in pairs if Kind(a.state, a.cause) == kind), key=_sureness)
         score = sum(sorted(a.confidence for _, a in pairs)) / len(pairs)
         culprits, cap, text = _where(kind, [n.node for n, _ in pairs], nodes, surest.text, t)
         blamed = {c for culprit in culprits for c in culprit.nodes if culprit.kind == "node"}
@@ -53,6 +55,10 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         found = msgspec.structs.replace(surest, score=score, coverage=1.0, cap=cap, text=text)
         made.append(Charge(found, culprits, waiting))
     return made
+
+
+def _sureness(found: Assessment) -> tuple[float, str]:
+    return found.confidence, found.text
 
 
 def _lost(found: Assessment) -> float:

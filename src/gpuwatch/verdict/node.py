@@ -66,7 +66,7 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
     broken = [i for i, rank in enumerate(ranks) if _broken(rank)]
     if len(ranks) > len(broken) > 0:
         chosen = broken
-    low = [ranks[i] for i in chosen] or list(ranks)
+    low = [ranks[i] for i in chosen] or _on_bad_paths(ranks) or list(ranks)
     waits = [rank.wait for rank in ranks if rank.wait is not None]
     missing: dict[str, Missing] = {m.signal: m for rank in ranks for m in rank.missing}
     return Opinion(
@@ -82,6 +82,13 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
         ranks[0].disorder,
         joined(path for rank in ranks for path in rank.paths),
     )
+
+
+def _on_bad_paths(ranks: Sequence[Opinion]) -> list[Opinion]:
+    """Return the ranks that the network holds up, where all others wait: they wait for these."""
+    held = [rank for rank in ranks if rank.ranking[0].state == "NETWORK"]
+    rest = [rank for rank in ranks if rank.ranking[0].state == "PEER"]
+    return held if len(held) + len(rest) == len(ranks) else []
 
 
 def _broken(rank: Opinion) -> bool:

@@ -1,8 +1,9 @@
 """NETWORK/path and NETWORK/congestion by round trips: a delay moves no other counter.
 
 A round trip is long beside what the same rank had while its GPU did full work: a step's own
-exchange fills queues, and that is no fault. One that swings, or comes with loss, has a queue on
-its way; one that is long and even has none.
+exchange fills queues, and that is no fault. One that swings, or comes with loss, or whose
+connection has data under way all the time, has a queue on its way; one that is long and even has
+none.
 """
 
 import msgspec
@@ -26,6 +27,8 @@ _LONGER = (2.0, 4.0)
 """How many times the trip of good minutes is still clean, and from where on it is bad."""
 _SWINGS = 0.15
 """Mean deviation of round trips, as a share of them, from which on a queue comes and goes."""
+_FULL = 0.9
+"""Share of time with data under way from which on a path carries no more: what is sent stands in a queue."""
 _UNSURE = 0.4
 """What trips that swing and lose nothing are worth: a far end that is short of CPU answers late too."""
 _LATE_CAP = 0.5
@@ -74,9 +77,16 @@ def assess(context: Context) -> Assessment:
     if found is None or found.severity == 0:
         return Assessment(*NAMES[0], 0.0)
     trip, usual = found.worst.trip_ms or 0.0, context.gpu.trip_ms
-    queue = (found.worst.swing or 0.0) >= _SWINGS or (found.worst.again or 0.0) >= t.retransmit
+    known = usual or context.gpu.least_trip_ms
+    loses, is_full = _loses(context, found.worst), (found.worst.busy or 0.0) >= _FULL
+    queue = loses or is_full or (found.worst.swing or 0.0) >= _SWINGS
     against = f", {usual:.1f} ms in good minutes" if usual else ""
-    what = "that swing: a queue is full on the way" if queue else "with nothing lost"
+    what = "with nothing lost"
+    if queue:
+        sent = found.worst.sent_mb_s or 0.0
+        what = (
+            f"and {sent:.2g} MB/s are all it carries" if is_full else "that swing: a queue is full"
+        )
     return assessment(
         context,
         NAMES[queue],
@@ -86,6 +96,7 @@ def assess(context: Context) -> Assessment:
             number("connection.rtt", trip, "ms", t.round_trip * 1e3, "round trip"),
             number("connection.rtt_usual", usual, "ms", None, "in good minutes"),
             percent("connection.rtt_var", found.worst.swing, _SWINGS, "swing of it"),
+            percent("connection.busy", found.worst.busy, _FULL, "time with data under way"),
             percent("wait", wait, t.lost, "GPU waits for others"),
         ),
         against=(
@@ -95,7 +106,7 @@ def assess(context: Context) -> Assessment:
             percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),
         ),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
-        cap=_LATE_CAP if usual is None or trip < _LONGER[1] * usual else 1.0,
+        cap=_LATE_CAP if not known or trip < _LONGER[1] * known else 1.0,
     )
 
 
@@ -116,12 +127,16 @@ def severity_of(context: Context, connection: Connection) -> float:
     trip, usual = connection.trip_ms or 0.0, context.gpu.trip_ms
     limit = context.thresholds.round_trip * 1e3
     long = ramp(trip, limit / 2, 2 * limit)
-    swings = (connection.swing or 0.0) >= _SWINGS
-    if swings and (connection.again or 0.0) < context.thresholds.retransmit:
+    swings, is_full = (connection.swing or 0.0) >= _SWINGS, (connection.busy or 0.0) >= _FULL
+    if swings and not is_full and not _loses(context, connection):
         long *= _UNSURE
     if usual is None:
         usual = context.gpu.least_trip_ms or limit / 2
     return long * max(ramp(trip / usual, *_LONGER), ramp(trip / _fastest(context, trip), *_LONGER))
+
+
+def _loses(context: Context, connection: Connection) -> bool:
+    return (connection.again or 0.0) >= context.thresholds.retransmit
 
 
 def _fastest(context: Context, trip: float) -> float:
