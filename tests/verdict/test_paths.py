@@ -151,3 +151,18 @@ def test_who_comes_late_sees_which_paths_are_longer_than_others_and_is_not_sure(
     assert said(verdict.job) == ("NETWORK", "path")
     assert blamed(verdict.job) == {"b"}
     assert all(v.confidence <= 0.5 for v in (verdict.job, *verdict.nodes) if v.state == "NETWORK")
+
+
+def test_what_swings_beside_a_path_that_is_surely_slow_is_slow_as_well() -> None:
+    """Jitter on the way out of b: answers to a are as late as what c gets, and swing more."""
+    play = Play("abc")
+    play.run(meshed(GOOD, "abc", lambda *_: Wire(), ring=True), 40)
+
+    def wire(start: str, end: str) -> Wire:
+        if start == "b":
+            return Wire(trip_ms=45, swing=0.2, busy=1.0)
+        return Wire(trip_ms=30, swing=0.4) if end == "b" else Wire()
+
+    verdict = play.run(meshed(Node(ranks=(HALF,)), "abc", wire, ring=True), 45)
+    assert said(verdict.job) == ("NETWORK", "congestion")
+    assert blamed(verdict.job) == {"b"}

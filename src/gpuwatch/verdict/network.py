@@ -11,7 +11,7 @@ from gpuwatch.model.verdict import Culprit
 from gpuwatch.verdict.causes import loss, trip
 from gpuwatch.verdict.charge import Charge, of_state
 from gpuwatch.verdict.evidence import Assessment, Kind
-from gpuwatch.verdict.paths import Blamed, whose
+from gpuwatch.verdict.paths import Blamed, whose_lossy, whose_slow
 from gpuwatch.verdict.rank import Opinion
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -71,7 +71,7 @@ def _where(
     kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], text: str, t: Thresholds
 ) -> tuple[tuple[Culprit, ...], float, str]:
     """Return whom a network fault belongs to, how surely at most, and what to say of it."""
-    if told := _told(kind, nodes):
+    if told := _told(kind, nodes, t):
         return (
             told.culprits,
             told.cap,
@@ -108,12 +108,12 @@ def _where(
     return own, _ASTRAY_CAP, f"{text}, to no node of this job that shows it"
 
 
-def _told(kind: Kind, nodes: Sequence[Opinion]) -> Blamed | None:
+def _told(kind: Kind, nodes: Sequence[Opinion], t: Thresholds) -> Blamed | None:
     """Return whom the job's own connections blame; None where they show no such fault."""
     paths = [path for node in nodes for path in node.paths]
-    if kind in trip.NAMES and (slow := whose(paths, slow=True)):
+    if kind in trip.NAMES and (slow := whose_slow(paths)):
         return slow
-    return whose(paths, slow=False) if kind in (loss.NAME, *trip.NAMES) else None
+    return whose_lossy(paths, t.retransmit) if kind in (loss.NAME, *trip.NAMES) else None
 
 
 def _far_ends(nodes: Sequence[Opinion], t: Thresholds) -> list[str] | None:

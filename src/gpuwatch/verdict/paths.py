@@ -10,13 +10,19 @@ import msgspec
 
 from gpuwatch.model.verdict import Culprit
 from gpuwatch.verdict.causes import trip
-from gpuwatch.verdict.evidence import Context, ramp
+from gpuwatch.verdict.evidence import Context
 from gpuwatch.verdict.features import Connection
 
-__all__ = ["Blamed", "Path", "joined", "of_rank", "whose"]
+__all__ = ["Blamed", "Path", "joined", "of_rank", "whose_lossy", "whose_slow"]
 
-_BAD = 0.5
-"""How surely a way is slow or lossy for it to count as bad."""
+Way = tuple[str, str]
+
+_SLOW = 0.5
+"""How surely some way must be slow for round trips to be what is wrong,"""
+_SLOW_TOO = 0.3
+"""and how surely the others then are: answers of a far end behind a bad path swing as well."""
+_LOSSY_TOO = 0.25
+"""Loss below this share of the worst way's comes with it: spurious retransmits on late answers."""
 _NODE_CAP = 0.8
 """A node whose ways are all bad may be behind a bad port of the switch."""
 _PATH_CAP = 0.7
@@ -28,7 +34,8 @@ _MOST_PATHS = 3
 class Path(msgspec.Struct, frozen=True):
     """The way from one node to another, as the first sees it.
 
-    `slow` and `lossy` tell how surely it is that, 0 to 1; None where too little is sent to say.
+    `slow` tells how surely it is that, 0 to 1; `lossy` which share of segments surely is sent again.
+    None where too little is sent to say.
     """
 
     start: str
@@ -50,7 +57,7 @@ def of_rank(node: str, context: Context) -> tuple[Path, ...]:
     homes = context.peers.homes
     connections = context.rank.connections if context.rank else ()
     found = [
-        Path(node, homes[c.peer], _slow(context, c), _lossy(context, c))
+        Path(node, homes[c.peer], _slow(context, c), c.again_low)
         for c in connections
         if c.role == "main" and homes.get(c.peer, node) != node
     ]
@@ -68,30 +75,33 @@ def joined(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def whose(paths: Sequence[Path], *, slow: bool) -> Blamed | None:
-    """Return whom bad ways belong to; None where none is bad, or none is known.
+def whose_slow(paths: Sequence[Path]) -> Blamed | None:
+    """Return whom slow ways of all nodes belong to; None where none is slow, or none is known."""
+    known: dict[Way, float] = {}
+    for path in paths:
+        if path.slow is not None:
+            way = (min(path.start, path.end), max(path.start, path.end))
+            known[way] = max(path.slow, known.get(way, 0.0))
+    worst = max(known.values(), default=0.0)
+    bad = sorted(way for way, badness in known.items() if badness >= _SLOW_TOO)
+    return _blamed(bad, known, both_ways=True) if worst >= _SLOW else None
+
+
+def whose_lossy(paths: Sequence[Path], retransmit: float) -> Blamed | None:
+    """Return whom lossy ways of all nodes belong to; None where none is lossy, or none is known.
 
     Args:
         paths: of all nodes.
-        slow: whether round trips are looked at, which both ends have in common; else loss.
+        retransmit: share of segments sent again above which a way is lossy.
     """
-    known: dict[tuple[str, ...], float] = {}
-    for path in paths:
-        badness = path.slow if slow else path.lossy
-        if badness is not None:
-            ends = (path.start, path.end)
-            key = tuple(sorted(ends)) if slow else ends
-            known[key] = max(badness, known.get(key, 0.0))
-    bad = sorted(key for key, badness in known.items() if badness >= _BAD)
-    if not bad:
-        return None
-    return _blamed(bad, known, both_ways=slow)
+    known = {(path.start, path.end): path.lossy for path in paths if path.lossy is not None}
+    worst = max(known.values(), default=0.0)
+    bad = sorted(w for w, share in known.items() if share >= max(retransmit, _LOSSY_TOO * worst))
+    return _blamed(bad, known, both_ways=False) if bad else None
 
 
-def _blamed(
-    bad: Sequence[tuple[str, ...]], known: Mapping[tuple[str, ...], float], *, both_ways: bool
-) -> Blamed:
-    pairs = {tuple(sorted(way)) for way in bad}
+def _blamed(bad: Sequence[Way], known: Mapping[Way, float], *, both_ways: bool) -> Blamed:
+    pairs = {frozenset(way) for way in bad}
     if len(pairs) == 1:
         way = bad[0] if len(bad) == 1 and not both_ways else tuple(sorted(bad[0]))
         return Blamed((_path(way, both=both_ways or len(bad) > 1),), _PATH_CAP, either=True)
@@ -106,19 +116,17 @@ def _blamed(
     return Blamed((_all(bad),), _PATH_CAP)
 
 
-def _in_common(
-    bad: Sequence[tuple[str, ...]], known: Mapping[tuple[str, ...], float], ends: Sequence[int]
-) -> list[str]:
+def _in_common(bad: Sequence[Way], known: Mapping[Way, float], ends: Sequence[int]) -> list[str]:
     """Return the nodes that are at one of these ends of all bad ways, and there at no good one."""
 
-    def at(way: tuple[str, ...]) -> set[str]:
+    def at(way: Way) -> set[str]:
         return {way[end] for end in ends}
 
     shared = set.intersection(*(at(way) for way in bad))
     return sorted(n for n in shared if not any(n in at(w) for w in known if w not in bad))
 
 
-def _all(ways: Iterable[tuple[str, ...]]) -> Culprit:
+def _all(ways: Iterable[Way]) -> Culprit:
     return Culprit("job", "network", tuple(sorted({node for way in ways for node in way})))
 
 
@@ -128,13 +136,6 @@ def _path(way: Sequence[str], *, both: bool) -> Culprit:
 
 def _slow(context: Context, connection: Connection) -> float | None:
     return trip.severity_of(context, connection) if connection.trip_ms else None
-
-
-def _lossy(context: Context, connection: Connection) -> float | None:
-    limit = context.thresholds.retransmit
-    if connection.again_low is None:
-        return None
-    return ramp(connection.again_low, limit / 2, 2 * limit)
 
 
 def _worse(one: float | None, other: float | None) -> float | None:

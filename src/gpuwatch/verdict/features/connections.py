@@ -50,10 +50,8 @@ def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
         near = fast.rate("connection", labels, name)
         return slow.rate("connection", labels, name) if near is None else near
 
-    trip, swing, count = rate("rtt_us"), rate("rtt_var_us"), rate("connections")
-    busy, sent = rate("busy_us"), rate("acked_bytes")
-    if sent == 0:
-        trip = None  # of one that only receives the kernel knows the handshake's alone
+    count, busy, sent = rate("connections"), rate("busy_us"), rate("acked_bytes")
+    trip, swing = _trip(fast, labels) or _trip(slow, labels) or (None, None)
     again, low = _again(fast, labels) or _again(slow, labels) or (None, None)
     return Connection(
         role=str(labels[2]),
@@ -66,6 +64,17 @@ def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
         received_mb_s=scaled(rate("received_bytes"), 1e-6),
         sent_mb_s=scaled(sent, 1e-6),
     )
+
+
+def _trip(window: Window, labels: Labels) -> tuple[float | None, float | None] | None:
+    """Return round trip and its mean deviation; None where nothing is sent in the window.
+
+    Only what is sent is measured: of what has sent nothing yet the kernel knows the handshake's.
+    """
+    if window.rate("connection", labels, "acked_bytes") == 0:
+        return None
+    trip = window.rate("connection", labels, "rtt_us")
+    return None if trip is None else (trip, window.rate("connection", labels, "rtt_var_us"))
 
 
 def _again(window: Window, labels: Labels) -> tuple[float, float] | None:
