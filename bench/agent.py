@@ -33,6 +33,8 @@ ROOT = Path(__file__).parents[1]
 GPUS = 8
 SECONDS = 30.0
 WARM_UP_S = 8.0
+SETTLE_S = 31.0
+"""A node's processes are not all new: the agent looks at young ones again and again, as they may exec."""
 PORT = 19100
 TOOLS = ROOT / "build/bench-tools/bin"
 CORE_BUDGET = 0.010
@@ -60,20 +62,21 @@ with collector(tag="job"):
 """
 CROWD = """
 import ctypes, os, signal, sys, threading, time
-idle, threads, loaders = map(int, sys.argv[2:5])
+threads, forks, name = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].encode()
 libc = ctypes.CDLL(None)
-for number in range(idle + loaders):
+for _ in range(forks):
     if not os.fork():
         libc.prctl(1, signal.SIGKILL, 0, 0, 0)
-        if number >= idle:
-            libc.prctl(15, b"pt_data_worker", 0, 0, 0)
+        libc.prctl(15, name, 0, 0, 0)
         time.sleep(1e6)
 for _ in range(threads - 1):
     threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
 print("ready", flush=True)
-while True:
+while threads:
     time.sleep(0.01)
+time.sleep(1e6)
 """
+"""MARK THREADS FORKS NAME: a rank with its loaders, or, without threads, who has nothing to do with it."""
 
 
 @dataclass(frozen=True)
@@ -140,24 +143,24 @@ def started(
 def gathered(crowd: Crowd) -> Iterator[list[int]]:
     """Let a crowd be there; yield the ranks' process ids."""
     with contextlib.ExitStack() as stack:
+        python = [sys.executable, "-c", CROWD]
+        words = [*python, "bystander", "0", str(crowd.idle), "idle"]
+        await_ready(stack.enter_context(started(words, {}, stdout=subprocess.PIPE)))
         pids = []
         for rank in range(crowd.ranks):
-            idle = crowd.idle // crowd.ranks
-            words = [
-                sys.executable,
-                "-c",
-                CROWD,
-                "benchjob",
-                str(idle),
-                str(crowd.threads),
-                str(crowd.loaders),
-            ]
+            words = [*python, "benchjob", str(crowd.threads), str(crowd.loaders), "pt_data_worker"]
             env = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(crowd.ranks)}
             process = stack.enter_context(started(words, env, stdout=subprocess.PIPE))
-            assert process.stdout
-            process.stdout.readline()
+            await_ready(process)
             pids.append(process.pid)
+        time.sleep(SETTLE_S)
         yield pids
+
+
+def await_ready(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until all that a process forks is there."""
+    assert process.stdout
+    process.stdout.readline()
 
 
 def measured(process: "subprocess.Popen[bytes]", seconds: float) -> Cost:
