@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuwatch.model.progress import Progress
 from verdict.scenario import (
     GOOD,
     PEERS,
@@ -15,6 +16,7 @@ from verdict.scenario import (
     Node,
     Play,
     Rank,
+    Wire,
     blamed,
     named,
     rank,
@@ -220,3 +222,41 @@ def test_loaders_that_fill_the_few_cpus_they_may_use_are_pinned() -> None:
     verdict = settled((*named(VICTIM, *PEERS), *named(few, "x")))
     assert said(verdict.job) == ("CPU", "pinned")
     assert verdict.job.confidence >= 0.8
+
+
+def test_a_log_that_tells_of_steps_stands_above_all_that_seems_to_stand() -> None:
+    """A step of 20 s may be quiet for half a minute."""
+    nodes = (*named(SPINS, *PEERS), *named(STOPPED, "x"))
+    play = after_good(*nodes)
+    for second in range(70):
+        play.progress = Progress(step=7 + second // 20, still_s=second % 20, period_s=20.0)
+        assert play.run(nodes, 1).job.state != "HUNG"
+    play.progress = Progress(step=9, still_s=99.0, period_s=20.0)
+    assert play.run(nodes, 10).job.state != "HUNG"
+    play.progress = Progress(step=9, still_s=101.0, period_s=20.0)
+    assert said(play.run(nodes, 20).job) == ("HUNG", None)
+
+
+def test_ranks_that_sleep_on_all_nodes_hang_more_surely_if_a_log_told_of_steps() -> None:
+    nodes = named(STOPPED, *PEERS)
+    play = after_good(*nodes)
+    assert play.run(nodes, 90).job.confidence <= 0.6
+    play.progress = Progress(step=9, still_s=120.0, period_s=0.5)
+    verdict = play.run(nodes, 20)
+    assert said(verdict.job) == ("HUNG", None)
+    assert verdict.job.confidence > 0.8
+    assert any(f.metric == "progress.still_s" for f in verdict.job.support)
+
+
+@pytest.mark.parametrize(("moved_mb", "hangs"), [(0.0, True), (2.0, False)])
+def test_the_jobs_connections_tell_whether_it_stands_on_a_port_that_others_use(
+    moved_mb: float, hangs: bool
+) -> None:
+    wire = Wire(sent_mb=moved_mb, received_mb=moved_mb, segments=0, busy=0.0)
+    shared = (Nic(rx_mb=400, tx_mb=5),)
+    nodes = [
+        replace(node, nics=shared, ranks=tuple(replace(r, wires=(wire,)) for r in node.ranks))
+        for node in (*named(SPINS, *PEERS), *named(STOPPED, "x"))
+    ]
+    play = after_good(*nodes)
+    assert (play.run(nodes, 90).job.state == "HUNG") == hangs

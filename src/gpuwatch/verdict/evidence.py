@@ -47,6 +47,7 @@ class Peers(msgspec.Struct, frozen=True):
         homes: whose an address is: the node of the job that alone says so.
         fastest_ms: shortest round trip now between two of its nodes; None where none is known.
         lost: share of time that the job loses by its own log's steps; 0 where none tells.
+        still_s: seconds without a step, by the job's own log; None where it tells of none.
         spinning: some GPU of the job is busy meanwhile, so it spins.
     """
 
@@ -59,6 +60,7 @@ class Peers(msgspec.Struct, frozen=True):
     homes: Mapping[str, str] = {}
     fastest_ms: float | None = None
     lost: float = 0.0
+    still_s: float | None = None
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Values
 from gpuwatch.model.view import NodeView, View
 from gpuwatch.verdict.evidence import Peers
-from gpuwatch.verdict.still import stands
+from gpuwatch.verdict.still import log_stands, stands
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["SESSION", "UNSEEN", "Survey", "held_gpus"]
@@ -53,7 +53,8 @@ class Survey:
         self.main = max(jobs, key=lambda job: (seen[job], ranked.get(job, 0), job))
         part = [node for node in fresh if self._belongs(node)]
         homes = _homes(view)
-        standing = bool(part) and all(stands(node, thresholds) for node in part)
+        log = log_stands(view.progress, thresholds)
+        standing = bool(part) and log is not False and all(stands(n, thresholds) for n in part)
         self.peers = Peers(
             len(fresh),
             ranked,
@@ -64,6 +65,7 @@ class Survey:
             homes,
             _fastest_ms(part, homes),
             lost,
+            view.progress.still_s if view.progress and log is not None else None,
         )
 
     def job(self, node: str, group: str | None) -> str:

@@ -1,19 +1,26 @@
 """Whether nothing at all moves on a node: what a job that hangs looks like.
 
 Threads sleep or spin without a change, GPUs spin or do nothing, and no byte of the job goes over a
-wire or to storage. Idle ports alone are normal: on one node with NVLink they always are.
+wire or to storage. Idle ports alone are normal: on one node with NVLink they always are. Where the
+job's own connections are read they stand for the ports, on which others may have traffic; and a
+log that tells of steps says more than all of it.
 """
 
 from gpuwatch.agent.metric import Labels
+from gpuwatch.model.progress import Progress
 from gpuwatch.model.view import NodeView, Window
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["stands"]
+__all__ = ["log_stands", "stands"]
 
 _ENOUGH = 0.9
 """Share of the time that must have been watched."""
 _QUIET_BYTES_S = 500_000.0
 """Sessions, mounts and monitors move less; a step's gradients are megabytes."""
+_QUIET_CONNECTION_BYTES_S = 50_000.0
+"""A rendezvous store's heartbeats are some bytes."""
+_STEPS = 5.0
+"""Step periods without a step for which a job may still be within a long one."""
 _QUIET_STORAGE_BYTES_S = 50_000.0
 _EVEN = 0.04
 """How far from a whole number of CPUs a role's use may be: its threads sleep, or spin for their GPU."""
@@ -21,6 +28,14 @@ _FLAT = 0.03
 """Change of power, as a share of the limit, within the noise of the board's sensor."""
 _NOTHING, _FULL = 5.0, 95.0
 """Utilisation up to which a GPU does nothing, and from which it may spin, in percent."""
+
+
+def log_stands(progress: Progress | None, thresholds: Thresholds) -> bool | None:
+    """Tell whether the job's log has told of no step for long enough; None where it tells of none."""
+    if progress is None or progress.still_s is None or progress.reason is not None:
+        return None
+    enough_s = max(thresholds.hung_after, _STEPS * (progress.period_s or 0.0))
+    return progress.still_s >= enough_s
 
 
 def stands(node: NodeView, thresholds: Thresholds) -> bool:
@@ -31,11 +46,25 @@ def stands(node: NodeView, thresholds: Thresholds) -> bool:
     groups = window.entities("thread_group")
     return (
         bool(groups)
-        and _quiet(window, "nic")
+        and _quiet_wire(node, window)
         and _quiet(window, "rdma")
         and all(_sleeps(window, labels) for labels in groups)
         and _same_threads(window, groups)
         and _gpus_stand(node, window, {labels[4] for labels in groups}, thresholds)
+    )
+
+
+def _quiet_wire(node: NodeView, window: Window) -> bool:
+    """Tell whether nothing goes to other nodes, by the job's connections where all of them are told."""
+    every = [labels for labels in window.seen("connection") if labels[2] == "main"]
+    hidden = any(subject.partition(".")[0] == "sockets" for subject, _ in node.absences())
+    told = [e for e in every if window.coverage("connection", e, "acked_bytes") >= _ENOUGH]
+    if hidden or not told:
+        return _quiet(window, "nic")
+    return all(
+        (window.rate("connection", labels, way) or 0.0) < _QUIET_CONNECTION_BYTES_S
+        for labels in every
+        for way in ("acked_bytes", "received_bytes")
     )
 
 

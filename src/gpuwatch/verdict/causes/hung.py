@@ -30,6 +30,9 @@ def assess(context: Context) -> Assessment:
         return Assessment(*NAME, 0.0)
     if not (spins or context.peers.spinning or gpu.worked):
         return Assessment(*NAME, 0.0)
+    sure = (
+        spins or context.peers.still_s is not None or (context.peers.spinning and asleep(context))
+    )
     does = "spins in a collective" if spins else "does nothing"
     return assessment(
         context,
@@ -40,13 +43,14 @@ def assess(context: Context) -> Assessment:
             number("standing", t.hung_after, "s", t.hung_after, "nothing moved on any node for"),
             percent("gpu.spin", gpu.shares.spin, t.lost, "GPU spins") if spins else
             percent("util_pct", gpu.util, t.gpu_idle, "GPU utilisation"),
+            number("progress.still_s", context.peers.still_s, "s", t.hung_after, "no step in the job's log for"),
             percent("thread_group.main.run", main.run, None, "main thread on a CPU"),
         ),
         signals=(
             Signal("rdma", "rdma" not in context.absent, 0.0),
             Signal("threads.wchan", main.waits is not None, 0.1),
         ),
-        cap=1.0 if spins or (context.peers.spinning and asleep(context)) else _QUIET_CAP,
+        cap=1.0 if sure else _QUIET_CAP,
     )  # fmt: skip
 
 
