@@ -166,3 +166,18 @@ def test_what_swings_beside_a_path_that_is_surely_slow_is_slow_as_well() -> None
     verdict = play.run(meshed(Node(ranks=(HALF,)), "abc", wire, ring=True), 45)
     assert said(verdict.job) == ("NETWORK", "congestion")
     assert blamed(verdict.job) == {"b"}
+
+
+def test_slow_paths_to_addresses_of_nobody_blame_no_node() -> None:
+    """As of containers whose network the agent does not see."""
+
+    def wire(start: str, end: str) -> Wire:
+        return Wire(trip_ms=60, swing=0.02) if "b" in (start, end) else Wire()
+
+    play = Play("abc")
+    for node, seconds, wires in ((GOOD, 40, lambda *_: Wire()), (Node(ranks=(HALF,)), 45, wire)):
+        nodes = [replace(n, addresses="") for n in meshed(node, "abc", wires, ring=True)]
+        verdict = play.run(nodes, seconds)
+    assert said(verdict.job) == ("NETWORK", "path")
+    assert blamed(verdict.job) == {"network"}
+    assert verdict.job.confidence <= 0.5

@@ -49,12 +49,16 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         pairs = [(n, a) for n, a in every if _lost(a) >= _MINOR * worst]
         surest = max((a for _, a in pairs if Kind(a.state, a.cause) == kind), key=_sureness)
         score = sum(sorted(a.confidence for _, a in pairs)) / len(pairs)
-        culprits, cap, text = _where(kind, [n.node for n, _ in pairs], nodes, surest.text, t)
+        culprits, cap, text = _where(kind, [n.node for n, _ in pairs], nodes, surest, t)
         blamed = {c for culprit in culprits for c in culprit.nodes if culprit.kind == "node"}
         waiting = tuple(n.node for n in nodes if n.node not in blamed and (n.wait or 0.0) >= t.lost)
         found = msgspec.structs.replace(surest, score=score, coverage=1.0, cap=cap, text=text)
         made.append(Charge(found, culprits, waiting))
     return made
+
+
+def _by_trips(found: Assessment) -> bool:
+    return any(f.metric == "connection.rtt" for f in found.support)
 
 
 def _sureness(found: Assessment) -> tuple[float, str]:
@@ -68,15 +72,19 @@ def _lost(found: Assessment) -> float:
 
 
 def _where(
-    kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], text: str, t: Thresholds
+    kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], surest: Assessment, t: Thresholds
 ) -> tuple[tuple[Culprit, ...], float, str]:
     """Return whom a network fault belongs to, how surely at most, and what to say of it."""
+    text = surest.text
     if told := _told(kind, nodes, t):
         return (
             told.culprits,
             told.cap,
             f"{text}; either end may be at fault" if told.either else text,
         )
+    if _by_trips(surest) and len(nodes) > 2:  # seen at both ends, and one of them is not known
+        text = f"{text}; which node it leads to is not known"
+        return (Culprit("job", "network", tuple(faulty)),), _ASTRAY_CAP, text
     own = tuple(Culprit("node", name, (name,)) for name in faulty)
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
