@@ -171,7 +171,7 @@ def _burn(seconds: float) -> None:
 
 
 def _save(path: Path, seconds: float) -> None:
-    """Write and sync for so long; the checkpoint before stays until this one is whole."""
+    """Write and sync for so long, or until none is wanted; the one before stays until this is whole."""
     end = time.monotonic() + seconds
     part = path.with_suffix(".part")
     try:
@@ -180,7 +180,7 @@ def _save(path: Path, seconds: float) -> None:
                 file.seek(block * len(BLOCK))
                 file.write(BLOCK)
                 os.fsync(file.fileno())
-                if time.monotonic() > end:
+                if time.monotonic() > end or not control.read(0).checkpoint_every_s:
                     break
         part.replace(path)
     except OSError as error:
