@@ -1,6 +1,6 @@
 """Make the pictures of the README from a recording: the real screen, as SVG and PNG.
 
-python docs/shots.py recordings/network-loss docs/img
+python docs/shots.py recordings/net-loss docs/img
 """
 
 import argparse

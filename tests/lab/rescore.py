@@ -73,7 +73,7 @@ def rescored(file: Path) -> tuple[Result, Result]:
     """
     stored = msgspec.json.decode(file.read_bytes(), type=Result)
     seen = judged_anew(file.with_suffix(""))
-    if not any(stored.truth.onset_s <= one.at_s < stored.truth.end_s for one in seen):
+    if not any(stored.truth.begin_s <= one.at_s < stored.truth.end_s for one in seen):
         raise InputError("its recording is of another run")
     now = score(SCENARIOS[stored.scenario], stored.truth, seen)
     return stored, msgspec.structs.replace(stored, score=now)

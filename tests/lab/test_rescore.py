@@ -11,10 +11,9 @@ from lab.scenarios import SCENARIOS
 from lab.score import Truth, score
 from lab.watch import Result, Way, seen
 
-DEMO = Path(__file__).parents[2] / "recordings" / "network-loss"
+DEMO = Path(__file__).parents[2] / "recordings" / "net-loss"
 HEALTHY_S = 30.0
-SCENARIO = "net-rate"
-"""Of two nodes, as the demo's job."""
+SCENARIO = "net-loss"
 
 
 def stored(directory: Path, later_s: float = 0.0) -> Result:

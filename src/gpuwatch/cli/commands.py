@@ -86,7 +86,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
         Command(
             "demo",
             "a recorded fault in the screen: no GPU and no SSH needed",
-            (Argument("scenario", "which one; without it the first", {"nargs": "?", "metavar": "SCENARIO"}),),
+            (Argument("scenario", "which one; net-loss without it", {"nargs": "?", "default": "net-loss", "metavar": "SCENARIO"}),),
             "gpuwatch.cli.screen:demo",
         ),
         Command(

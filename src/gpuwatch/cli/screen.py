@@ -156,19 +156,18 @@ def replay(given: Namespace) -> int:
 
 
 def demo(given: Namespace) -> int:
-    """Play one of the recordings that come along, by default the first."""
+    """Play one of the recordings that come along."""
     bundled = {path.parent.name: path.parent for path in sorted(_bundled().glob("*/session.json"))}
     if not bundled:
         raise InputError(f"{_bundled()}: no recording came along with this installation")
-    scenario = given.scenario or next(iter(bundled))
-    if scenario not in bundled:
-        raise InputError(f"no demo {scenario!r}", f"there are: {', '.join(bundled)}")
-    recording = _opened(bundled[scenario])
+    if given.scenario not in bundled:
+        raise InputError(f"no demo {given.scenario!r}", f"there are: {', '.join(bundled)}")
+    recording = _opened(bundled[given.scenario])
 
     from gpuwatch.tui.changes import first_wait
 
     begin_us = first_wait(recording.chunks())
-    return asyncio.run(_replayed(recording, f"DEMO, a recording: {scenario}", begin_us))
+    return asyncio.run(_replayed(recording, f"DEMO, a recording: {given.scenario}", begin_us))
 
 
 def _opened(folder: Path) -> "Recording":
