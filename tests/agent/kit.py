@@ -1,7 +1,9 @@
 """Fake hosts from text files, what sources make of them, and a real agent on the wire."""
 
+import atexit
 import contextlib
 import errno
+import functools
 import importlib
 import json
 import os
@@ -10,6 +12,7 @@ import select
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -148,6 +151,26 @@ def unpack_ttar(archive: Path, root: Path) -> None:
             text = "\n".join(next(lines) for _ in range(int(value)))
             text = text.replace("NULLBYTE", "\0") + "\n"
             path.write_text(text.replace("EOF\n", ""), errors="surrogateescape")
+
+
+def lay_out_agent(folder: Path) -> Path:
+    """Copy the agent's package to where any user may read it, as a clone's folder need not let them."""
+    package = folder / "gpuwatch"
+    skipped = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src/gpuwatch/agent", package / "agent", ignore=skipped)
+    (package / "__init__.py").touch()
+    for path in (package, *package.rglob("*")):
+        path.chmod(0o755)
+    return folder
+
+
+@functools.cache
+def agent_for_all() -> str:
+    """Return a folder to import the agent from, as any user, until the tests end."""
+    folder = tempfile.mkdtemp(prefix="gpuwatch-agent-", dir="/var/tmp")
+    atexit.register(shutil.rmtree, folder)
+    Path(folder).chmod(0o755)
+    return str(lay_out_agent(Path(folder)))
 
 
 class Agent:

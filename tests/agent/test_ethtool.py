@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.kit import ROOT, reader
+from agent.kit import agent_for_all, reader
 from agent.moving import STATISTICS, Card, MovingHost, Node, Watched
 from debian import needs
 from gpuwatch.agent.host import Host
@@ -244,7 +244,7 @@ print(ethtool.Card(node, "n" * 20, card._values).read(0))
 def test_a_real_kernel_answers_a_user_without_rights(tmp_path: Path) -> None:
     done = subprocess.run(
         ["unshare", "--net", "--mount", "sh", "-c", MAKE % "/usr/bin/python3"],
-        env={"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        env={"PYTHONPATH": agent_for_all(), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.kit import ROOT
+from agent.kit import lay_out_agent
 from debian import needs
 from lab import store, uml
 from lab.node import HOME, PYTHON, SHARED, Node, run
@@ -23,7 +23,7 @@ pytestmark = [
 LAB = f"m{os.getpid() % 100_000}"
 READ = f"""
 import json, sys, time
-sys.path.insert(0, {str(ROOT / "src")!r})
+sys.path.insert(0, {HOME!r})
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.sources import mounts
 began = time.monotonic()
@@ -47,6 +47,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[uml.Gue
         client,
     ):
         (client.home / "read.py").write_text(READ)
+        lay_out_agent(client.home)
         store.serve(server, data)
         store.mount(server, [client])
         yield server, client

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.kit import ROOT, named
+from agent.kit import agent_for_all, named
 from gpuwatch.agent.host import Host, Member
 from gpuwatch.agent.metric import Reading
 from gpuwatch.agent.sources.sockets import Reader
@@ -151,5 +151,5 @@ def read_as(member: Member, *how: str) -> dict[str, Any]:
         "reading = Reader(host).read()\n"
         "print({'rows': len(reading.rows), 'missing': reading.missing})\n"
     )
-    words = ["setpriv", *how, "/usr/bin/python3", "-B", "-c", program, str(ROOT / "src")]
+    words = ["setpriv", *how, "/usr/bin/python3", "-B", "-c", program, agent_for_all()]
     return dict(eval(run(*words)))
