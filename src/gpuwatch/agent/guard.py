@@ -24,7 +24,7 @@ LABELS = {str, int, type(None)}
 VALUES = {int, float, type(None)}
 
 
-class Stuck(Exception):  # noqa: N818 - raised into a source from outside, no error of its own
+class Stuck(Exception):
     """A source took too long and was interrupted."""
 
 

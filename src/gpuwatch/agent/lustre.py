@@ -30,7 +30,7 @@ MAX_TARGETS = 16
 MAX_STATS = 65536
 
 
-class Unknown(Exception):  # noqa: N818 - a state of the node, no error
+class Unknown(Exception):
     """It cannot be told which counters belong to a mount, or they cannot be read."""
 
 

@@ -66,7 +66,7 @@ class Reading(NamedTuple):
     missing: Dict[str, str]
 
 
-class Absent(Exception):  # noqa: N818 - a state of the node, no error
+class Absent(Exception):
     """This node does not have what the source reads: expected, told once, not a fault."""
 
 

@@ -63,7 +63,7 @@ def counts(section: bytes) -> Dict[str, int]:
                 into[place] += value
         found["timeouts"] = sum(into[WORDS.index("timeouts")] for into in sums.values())
         for kind, into in sums.items():
-            found.update((kind + " " + word, value) for word, value in zip(WORDS, into))  # noqa: B905 - no `strict` before Python 3.10
+            found.update((kind + " " + word, value) for word, value in zip(WORDS, into))
     moved = (after(head, b"\tbytes:\t") or b"").split()
     if len(moved) >= 6 and all(text.isdigit() and len(text) <= 20 for text in moved[4:6]):
         found["read bytes"], found["write bytes"] = int(moved[4]), int(moved[5])
@@ -87,7 +87,7 @@ def _transport(section: bytes, again: int) -> Dict[str, int]:
         place = SENDS_AT.get(protocol, len(numbers))
         chosen = numbers[place : place + 2] + numbers[place + 4 : place + 5]
         if len(chosen) == 3 and all(n.isdigit() and len(n) <= 20 for n in chosen):
-            sums = [total + int(number) for total, number in zip(sums, chosen)]  # noqa: B905 - no `strict` before Python 3.10
+            sums = [total + int(number) for total, number in zip(sums, chosen)]
             seen = True
     if not seen:
         return {}

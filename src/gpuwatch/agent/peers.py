@@ -28,7 +28,7 @@ class Connection(object):
 
     __slots__ = ("_before", "_waits_since", "pid")
 
-    def __init__(self, pid: int, is_old: bool) -> None:  # noqa: FBT001 - one fact of it
+    def __init__(self, pid: int, *, is_old: bool) -> None:
         self.pid = pid
         self._before: Optional[Counts] = None if is_old else _NOTHING
         self._waits_since: Optional[float] = None
@@ -38,7 +38,7 @@ class Connection(object):
         before, self._before = self._before, counts
         if before is None or counts == before:
             return _NOTHING
-        triples = zip(counts, before, _MASKS)  # noqa: B905 - no `strict` before Python 3.10
+        triples = zip(counts, before, _MASKS)
         grown = [0 if now is None else (now - (was or 0)) & mask for now, was, mask in triples]
         return tuple(grown)
 
@@ -65,7 +65,7 @@ class Peer(object):
         lacking: fields that this kernel does not tell.
     """
 
-    def __init__(self, loops: bool) -> None:  # noqa: FBT001 - one fact of it
+    def __init__(self, *, loops: bool) -> None:
         self.loops = loops
         self.moved = 0
         self.seen_at = 0.0
@@ -91,7 +91,7 @@ class Peer(object):
         counts = tuple([info[place] for place in _PLACES])
         grown = connection.grown(counts)
         if grown is not _NOTHING:
-            self._sums = [a + b for a, b in zip(self._sums, grown)]  # noqa: B905 - as above
+            self._sums = [a + b for a, b in zip(self._sums, grown)]
             self.moved += grown[_ACKED] + grown[_RECEIVED]
         if None in info:
             self.lacking = tuple(name for name, value in info._asdict().items() if value is None)
@@ -111,7 +111,7 @@ class Peer(object):
 
     def values(self) -> Dict[str, Optional[int]]:
         """Return all that is known now, by the names of tcp_info's fields."""
-        found: Dict[str, Optional[int]] = dict(zip(COUNTERS, self._sums))  # noqa: B905 - as above
+        found: Dict[str, Optional[int]] = dict(zip(COUNTERS, self._sums))
         found["connections"] = self.connections
         found["connecting"] = self.connecting
         if self.connections:

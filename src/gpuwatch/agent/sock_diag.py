@@ -59,7 +59,7 @@ _PLACES = (
     (224, "I"),
 )  # fmt: skip
 """Offset and type of each of them: the struct only ever grew at its end."""
-WIDTHS = {name: 64 if code == "Q" else 32 for name, (_, code) in zip(Info._fields, _PLACES)}  # noqa: B905 - no `strict` before Python 3.10
+WIDTHS = {name: 64 if code == "Q" else 32 for name, (_, code) in zip(Info._fields, _PLACES)}
 
 
 def _layout() -> Tuple[struct.Struct, Tuple[int, ...]]:
@@ -161,7 +161,7 @@ def tcp_info(raw: bytes) -> Info:
     if size >= _INFO.size:
         return Info(*_INFO.unpack_from(raw))
     values = _INFO.unpack(raw + bytes(_INFO.size - size))
-    pairs = zip(_INFO_ENDS, values)  # noqa: B905 - no `strict` before Python 3.10
+    pairs = zip(_INFO_ENDS, values)
     return Info(*[value if end <= size else None for end, value in pairs])
 
 

@@ -20,7 +20,7 @@ SMALL = 512
 MAX_STACK = 8192
 
 
-class Gone(Exception):  # noqa: N818 - a state of the thread, no error
+class Gone(Exception):
     """The thread has ended."""
 
 

@@ -31,7 +31,7 @@ class Fields(object):
         raw.call(self._nvml, "nvmlDeviceGetFieldValues", device, self._count, self._values)
         answers: Dict[Call, Answer] = {}
         told = raw.FIELD.iter_unpack(raw.bytes_of(self._values, self._size))
-        for call, (_, _, _, _, of_type, code, value) in zip(self._calls, told):  # noqa: B905 - 3.6
+        for call, (_, _, _, _, of_type, code, value) in zip(self._calls, told):
             answers[call] = (
                 why(self._nvml.NVMLError(code)) if code else raw.value_in(value, of_type)
             )

@@ -144,7 +144,7 @@ class Reader(object):
 
 
 def _count(mask: int) -> int:
-    return bin(mask).count("1")  # noqa: FURB161 - no bit_count before Python 3.10
+    return bin(mask).count("1")
 
 
 def mask(text: bytes) -> int:

@@ -204,7 +204,7 @@ class Counter(object):
             Unread: when one of them says nothing.
         """
         total = 0
-        for text, (_, factor, full) in zip(texts, self.parts):  # noqa: B905 - Python 3.6
+        for text, (_, factor, full) in zip(texts, self.parts):
             number = whole_number(text)
             if number is None:
                 raise Unread("not a number")
@@ -214,7 +214,7 @@ class Counter(object):
         return total
 
 
-class Unread(Exception):  # noqa: N818 - a state of a counter, no error
+class Unread(Exception):
     """A counter tells nothing now, and why."""
 
 

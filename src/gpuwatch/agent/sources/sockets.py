@@ -216,7 +216,7 @@ class Reader(object):
             )
             info = one.info() if member else None
             if member and info and info.rtt is not None:  # else what is left of it after its end
-                known = known or Connection(member.pid, one.cookie in self._old)
+                known = known or Connection(member.pid, is_old=one.cookie in self._old)
                 self._connections[one.cookie] = known
                 end = one.ends()
                 peer = self._peer(member, end)

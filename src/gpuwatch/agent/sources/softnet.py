@@ -46,13 +46,13 @@ class Reader(object):
         if not counts:
             raise Absent("/proc/net/softnet_stat tells nothing that is known")
         if not self._last:
-            self._totals = [sum(column) for column in zip(*counts)]  # noqa: B905 - as below
+            self._totals = [sum(column) for column in zip(*counts)]
         last, self._last = self._last or counts, counts
-        for old, new in zip(last, counts) if len(last) == len(counts) else ():  # noqa: B905 - no `strict` before Python 3.10
+        for old, new in zip(last, counts) if len(last) == len(counts) else ():
             for place, count in enumerate(new):
                 grown = (count - old[place]) % WRAP
                 self._totals[place] += grown if grown < WRAP // 2 else 0
-        found = {row.locator: total for row, total in zip(self._rows, self._totals)}  # noqa: B905 - no `strict` before Python 3.10
+        found = {row.locator: total for row, total in zip(self._rows, self._totals)}
         return Reading([("node", (), fill(self._rows, found))], {})
 
     def _counts(self, line: List[bytes]) -> List[int]:

@@ -71,7 +71,7 @@ class Pair(object):
         if header != self._header:
             self._header = header
             self._names = header.split()
-        return dict(zip(self._names, line.split()))  # noqa: B905 - no `strict` before Python 3.10
+        return dict(zip(self._names, line.split()))
 
     def _lines(self, text: bytes) -> Tuple[bytes, bytes]:
         parts = (b"\n" + text).split(b"\n" + self._prefix, 2)
