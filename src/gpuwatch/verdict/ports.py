@@ -1,0 +1,52 @@
+"""What the causes of bad ports share: the worst port of a node, held against a rank that waits."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gpuwatch.model.verdict import Finding
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    Kind,
+    Signal,
+    assessment,
+    gate,
+    percent,
+    waiting,
+    waiting_cap,
+)
+
+__all__ = ["PortFault", "assess_worst", "worst"]
+
+
+class PortFault(msgspec.Struct, frozen=True):
+    """What is wrong with a port: how badly (0 to 1), what it is called, the fact, and in words."""
+
+    severity: float
+    kind: Kind
+    finding: Finding | None
+    text: str
+
+
+def worst(kind: Kind, faults: Iterable[PortFault]) -> PortFault:
+    """Return the worst fault, of two as bad the same whatever their order; none is of `kind`."""
+    none = PortFault(0.0, kind, None, "")
+    return max(faults, key=lambda fault: (fault.severity, fault.text), default=none)
+
+
+def assess_worst(context: Context, found: PortFault) -> Assessment:
+    """Judge one rank by its node's worst port: it counts as far as the rank waits for others."""
+    if found.severity == 0:
+        return Assessment(*found.kind, 0.0)
+    t, wait = context.thresholds, waiting(context)
+    return assessment(
+        context,
+        found.kind,
+        gate(wait, t) * found.severity,
+        text=found.text,
+        support=(found.finding, percent("wait", wait, t.lost, "GPU waits for others")),
+        against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
+        signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
+        cap=waiting_cap(context),
+    )
