@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -74,6 +74,9 @@ bench-agent: $(READY) ## Measure what the agent costs a node, beside other monit
 
 bench-jitter: $(READY) ## Measure how late the agent's ticks are, on an idle node and beside spinners; two minutes.
 	$(BIN)/python bench/jitter.py
+
+bench-judge: $(READY) ## Measure what a tick of judging costs the viewer, of 64 and of 1,000 nodes; some minutes.
+	$(BIN)/python bench/judge.py
 
 clean: ## Remove what the other verbs made.
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist snapshot_report.html
