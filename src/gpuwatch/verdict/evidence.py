@@ -1,19 +1,20 @@
 """What a cause is given, and what it answers with."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from gpuwatch.agent.waits import STORAGE
 from gpuwatch.model.verdict import Candidate, Finding, Missing, State
-from gpuwatch.verdict.features import Host, Role, Threads
+from gpuwatch.verdict.features import NO_ROLE, Host, Role, Threads
 from gpuwatch.verdict.gpu import Gpu
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = [
     "STARTING_CAP", "Assessment", "Context", "Kind", "Peers", "Signal", "asleep", "assessment", "gate", "input_lost", "number",
-    "percent", "ramp", "resting", "starting", "waiting", "waiting_cap",
+    "once", "once_a_node", "percent", "ramp", "resting", "starting", "waiting", "waiting_cap",
 ]  # fmt: skip
 
 DOUBT_CAP = 0.5
@@ -26,6 +27,10 @@ STARTING_CAP = 0.6
 """Loaders that work for a GPU that never did may as well be starting up."""
 TABLE_CAP = 0.9
 """Confidence at most where a GPU's levels are from a table, not from its own good minutes."""
+
+
+_Found = TypeVar("_Found")
+_UNASKED = object()
 
 
 class Kind(NamedTuple):
@@ -68,7 +73,8 @@ class Context(msgspec.Struct, frozen=True):
 
     `held` tells whether anybody has a context on the GPU, `absent` why a source, or
     source.metric, could not be read; `loader_cores` is what all loaders of the rank's job use on
-    the node, None where that is not known.
+    the node, None where that is not known. `known` and `known_of_node` keep what several causes ask
+    for: the latter is the same for all ranks of a node.
     """
 
     gpu: Gpu
@@ -80,10 +86,38 @@ class Context(msgspec.Struct, frozen=True):
     absent: Mapping[str, str]
     thresholds: Thresholds
     loader_cores: float | None = None
+    known_of_node: dict[Any, Any] = {}
+    known: dict[Any, Any] = {}
 
     def role(self, name: str) -> Role:
         """Return a role of the rank; one of which nothing is known when there is none."""
-        return self.rank.role(name) if self.rank else Role()
+        return self.rank.role(name) if self.rank else NO_ROLE
+
+
+def once(look: Callable[[Context], _Found]) -> Callable[[Context], _Found]:
+    """Work out once for a rank what several causes ask of it."""
+
+    @wraps(look)
+    def known(context: Context) -> _Found:
+        found = context.known.get(look, _UNASKED)
+        if found is _UNASKED:
+            found = context.known[look] = look(context)
+        return cast("_Found", found)
+
+    return known
+
+
+def once_a_node(look: Callable[[Context], _Found]) -> Callable[[Context], _Found]:
+    """Work out once for all ranks of a node what depends on nothing of a rank."""
+
+    @wraps(look)
+    def known(context: Context) -> _Found:
+        found = context.known_of_node.get(look, _UNASKED)
+        if found is _UNASKED:
+            found = context.known_of_node[look] = look(context)
+        return cast("_Found", found)
+
+    return known
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -175,6 +209,7 @@ def gate(lost: float, thresholds: Thresholds) -> float:
     return ramp(lost, thresholds.lost / 2, thresholds.lost)
 
 
+@once
 def waiting(context: Context) -> float:
     """Return the share in which a GPU may wait for others: spun, and busy at undetermined power.
 
@@ -193,6 +228,7 @@ def waiting_cap(context: Context) -> float:
     return 1.0 if context.gpu.shares.spin >= context.thresholds.lost else UNDETERMINED_CAP
 
 
+@once
 def input_lost(context: Context) -> float:
     """Return the share of GPU time that was lost to input or output.
 
@@ -212,6 +248,7 @@ def input_lost(context: Context) -> float:
     return max(shares.starved, min(shares.starved + shares.spin, blocked))
 
 
+@once
 def resting(context: Context) -> float:
     """Return the share in which loaders had nothing to do: their queues are full; 1 without any.
 

@@ -1,6 +1,7 @@
 """What is judged on a node: each rank with its GPU; GPUs alone where no rank is seen."""
 
 from collections.abc import MutableMapping
+from typing import Any
 
 import msgspec
 
@@ -53,6 +54,7 @@ def opinions(
     found = []
     units = _units(look)
     cores = _loader_cores(units)
+    known_of_node: dict[Any, Any] = {}
     for unit in units:
         group = unit.rank.group if unit.rank else None
         job = look.survey.job(look.node.name, group)
@@ -67,6 +69,7 @@ def opinions(
             absent,
             look.thresholds,
             cores.get(group or ""),
+            known_of_node,
         )
         index = unit.gpu[0] if unit.gpu else unit.rank.gpu if unit.rank else None
         found.append(

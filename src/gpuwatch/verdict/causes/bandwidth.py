@@ -11,6 +11,7 @@ from gpuwatch.verdict.evidence import (
     Signal,
     assessment,
     gate,
+    once_a_node,
     percent,
     ramp,
     waiting,
@@ -25,6 +26,7 @@ _BESIDE_CAP = 0.6
 """A full port beside one that is several times as fast may carry others' traffic."""
 
 
+@once_a_node
 def full(context: Context) -> float:
     """Return how full the fullest port is, 0 to 1 between clean and full."""
     nic, deficit = context.host.nic, context.thresholds.bandwidth_deficit

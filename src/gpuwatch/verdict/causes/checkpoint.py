@@ -13,6 +13,7 @@ from gpuwatch.verdict.evidence import (
     gate,
     input_lost,
     number,
+    once,
     percent,
     ramp,
 )
@@ -21,6 +22,7 @@ NAME = Kind("STORAGE", "checkpoint")
 _WRITEBACK = ("writeback", "flush")
 
 
+@once
 def blocked(context: Context) -> float:
     """Return the share of samples in which the rank waited for its own writing."""
     main, helper = context.role("main").waits, context.role("checkpoint").waits

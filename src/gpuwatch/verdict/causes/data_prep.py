@@ -10,6 +10,7 @@ from gpuwatch.verdict.evidence import (
     assessment,
     gate,
     input_lost,
+    once,
     percent,
     ramp,
 )
@@ -17,6 +18,7 @@ from gpuwatch.verdict.evidence import (
 NAME = Kind("CPU", "data-prep")
 
 
+@once
 def busy(context: Context) -> float | None:
     """Return how busy each loader is, 0 to 1: on a CPU, or ready and waiting for one."""
     loader = context.role("loader")
@@ -25,6 +27,7 @@ def busy(context: Context) -> float | None:
     return max((share for share in (sampled, wanted) if share is not None), default=None)
 
 
+@once
 def own_share(context: Context) -> float | None:
     """Return the share of the node's used CPU time that the job's own busy loaders had."""
     host, cores = context.host, context.loader_cores

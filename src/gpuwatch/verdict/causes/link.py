@@ -1,6 +1,6 @@
 """NETWORK/link: a port went down and up, runs below its peers' speed, or gets bad packets."""
 
-from gpuwatch.verdict.evidence import Assessment, Context, Kind, number, percent, ramp
+from gpuwatch.verdict.evidence import Assessment, Context, Kind, number, once_a_node, percent, ramp
 from gpuwatch.verdict.features import Nic
 from gpuwatch.verdict.ports import PortFault, assess_worst, worst
 
@@ -21,6 +21,7 @@ def assess(context: Context) -> Assessment:
     return assess_worst(context, _worst(context))
 
 
+@once_a_node
 def _worst(context: Context) -> PortFault:
     looks = (_flapping, _slow, _bad)
     return worst(NAME, (look(context, nic) for nic in context.host.nics for look in looks))

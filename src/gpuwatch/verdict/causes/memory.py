@@ -14,6 +14,7 @@ from gpuwatch.verdict.evidence import (
     gate,
     input_lost,
     number,
+    once,
     percent,
     ramp,
 )
@@ -74,6 +75,7 @@ def thrashing(context: Context) -> float:
     return again * ramp(_stalled(context), t.storage_wait / 2, t.storage_wait)
 
 
+@once
 def _stalled(context: Context) -> float:
     roles = (context.role(name).waits for name in ("loader", "main"))
     return max((w.share("memory", *STORAGE) for w in roles if w), default=0.0)

@@ -5,7 +5,7 @@ stalls it for seconds: a millionth of its packets is much. A port that is paused
 other end of its cable. Congestion notices alone prove nothing: whoever shares the link gets them.
 """
 
-from gpuwatch.verdict.evidence import Assessment, Context, Kind, number, percent, ramp
+from gpuwatch.verdict.evidence import Assessment, Context, Kind, number, once_a_node, percent, ramp
 from gpuwatch.verdict.features import Rdma
 from gpuwatch.verdict.ports import PortFault, assess_worst, worst
 
@@ -24,6 +24,7 @@ def assess(context: Context) -> Assessment:
     return assess_worst(context, _worst(context))
 
 
+@once_a_node
 def _worst(context: Context) -> PortFault:
     found = (
         fault

@@ -15,6 +15,7 @@ from gpuwatch.verdict.evidence import (
     gate,
     input_lost,
     number,
+    once,
     percent,
     ramp,
     resting,
@@ -35,6 +36,7 @@ _HIDDEN = 0.5
 """Share of samples without a known name from which on a role's waits tell nothing."""
 
 
+@once
 def writes(context: Context) -> bool:
     """Tell whether the rank's main thread rather writes than reads."""
     main = context.role("main")
@@ -42,6 +44,7 @@ def writes(context: Context) -> bool:
     return written >= context.thresholds.write_rate and written > (main.read_mb_s or 0.0)
 
 
+@once
 def blocked(context: Context) -> tuple[float, str, str]:
     """Return the largest share of thread samples in reads, of which role, in which family."""
     best = (0.0, "loader", "block-read")
@@ -54,6 +57,7 @@ def blocked(context: Context) -> tuple[float, str, str]:
     return best
 
 
+@once
 def severity(context: Context) -> float:
     """Return how surely reads are waited for, 0 to 1, by the threads alone."""
     t = context.thresholds

@@ -11,6 +11,7 @@ from gpuwatch.verdict.evidence import (
     Signal,
     assessment,
     gate,
+    once,
     percent,
     ramp,
     starting,
@@ -19,6 +20,7 @@ from gpuwatch.verdict.evidence import (
 NAME = Kind("CPU", "system")
 
 
+@once
 def delay(context: Context) -> float | None:
     """Return the run delay of the main thread or of each loader, whichever is larger."""
     main, loader = context.role("main").delay, context.role("loader").delay
@@ -26,6 +28,7 @@ def delay(context: Context) -> float | None:
     return max(known, default=None)
 
 
+@once
 def late(context: Context) -> float:
     """Return how far the main thread runs late, 0 to 1 between clean and bad."""
     limit = context.thresholds.run_delay

@@ -7,7 +7,7 @@ from gpuwatch.model.view import Window
 from gpuwatch.verdict.features.connections import Connection, connections
 from gpuwatch.verdict.features.rates import PAGE_MB, scaled
 
-__all__ = ["Allowance", "Role", "Threads", "Waits", "threads"]
+__all__ = ["NO_ROLE", "Allowance", "Role", "Threads", "Waits", "threads"]
 
 ENOUGH_SAMPLES = 10
 """Thread samples below which no share is told: two seconds at 5 Hz."""
@@ -30,7 +30,10 @@ class Waits(msgspec.Struct, frozen=True):
 
     def share(self, *families: str) -> float:
         """Return the share of samples in these families."""
-        return sum(self.shares.get(family, 0.0) for family in families)
+        shares, total = self.shares, 0.0
+        for family in families:
+            total += shares.get(family, 0.0)
+        return total
 
     def longest(self, *families: str) -> str:
         """Return which of these families was met most."""
@@ -58,6 +61,10 @@ class Role(msgspec.Struct, frozen=True):
         if self.run is None or self.delay is None or self.run + self.delay < _WANTED:
             return None
         return self.delay / (self.run + self.delay)
+
+
+NO_ROLE = Role()
+"""Of which nothing is known."""
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -89,7 +96,7 @@ class Threads(msgspec.Struct, frozen=True):
 
     def role(self, name: str) -> Role:
         """Return a role; one of which nothing is known when the rank has none."""
-        return self.roles.get(name, Role())
+        return self.roles.get(name, NO_ROLE)
 
 
 def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
