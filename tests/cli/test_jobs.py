@@ -65,18 +65,27 @@ def test_without_arguments_it_is_this_machine_without_ssh() -> None:
     assert [node.transport for node in nodes_of(job)] == ["local"]
 
 
-def test_a_transport_that_is_not_there_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", [None, "77"])
+def test_srun_needs_a_slurm_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
+    """The one that the viewer itself runs in will do."""
     (tmp_path / "job.yaml").write_text("nodes: a\nssh: {transport: srun}\n")
     job = job_of(Namespace(job=str(tmp_path / "job.yaml"), slurm=None))
-    with pytest.raises(InputError, match=r"ssh\.transport: srun"):
-        nodes_of(job)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    if own:
+        monkeypatch.setenv("SLURM_JOB_ID", own)
+        assert [(node.transport, node.slurm_id) for node in nodes_of(job)] == [("srun", "77")]
+    else:
+        with pytest.raises(InputError, match="srun needs a Slurm job; give `slurm: ID`"):
+            nodes_of(job)
 
 
 def test_a_key_that_nothing_acts_on_is_told_and_not_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "job.yaml"
-    file.write_text("nodes: a\nalerts: {exec: ./page-me.sh}\nrecord: {dir: out, keep: 7d}\n")
+    file.write_text("nodes: a\nalerts: {bell: true}\nrecord: {dir: out, keep: 7d}\n")
     job_of(Namespace(job=str(file), slurm=None))
     told = capsys.readouterr().err
     assert told == "gpuwatch: this version does nothing with: alerts, record.keep\n"

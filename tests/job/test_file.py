@@ -18,9 +18,10 @@ WHOLE = r"""
 job: llama-70b-sft
 nodes:
   - gpu[001-002]
-  - {host: 10.0.0.7, name: gpu017, port: 2222, user: 'CORP\ann', python: /opt/py/bin/python3}
+  - {host: 10.0.0.7, name: gpu017, port: 2222, user: 'CORP\ann', python: /opt/py/bin/python3,
+     pod: train/worker-0, container: main}
 ssh: {user: ann, port: 22, jump: bastion, identity: /k/id, known_hosts: hosts, host_keys: accept-new,
-      config: /etc/ssh/x, transport: asyncssh, command: [a, b]}
+      config: /etc/ssh/x, transport: command, command: [bin/reach, "{node}", "{agent}"]}
 interval: 500ms
 match: torchrun
 env: {LD_LIBRARY_PATH: /opt/nvidia/lib, FLAG: on}
@@ -66,6 +67,8 @@ def test_every_key_is_read_and_typed(tmp_path: Path) -> None:
             port=2222,
             user=r"CORP\ann",
             python="/opt/py/bin/python3",
+            pod="train/worker-0",
+            container="main",
         ),
     )
     assert job.interval_s == 0.5
@@ -73,6 +76,7 @@ def test_every_key_is_read_and_typed(tmp_path: Path) -> None:
     assert job.network.line_rate == {"eth0": 25e9}
     assert job.ssh.known_hosts == tmp_path / "hosts"
     assert job.ssh.host_keys == "accept-new"
+    assert job.ssh.command == (str(tmp_path / "bin/reach"), "{node}", "{agent}")
     assert job.group == r"rack(\d+)"
     assert job.cost is not None
     assert job.cost.gpu_hour == 2.1
@@ -83,7 +87,8 @@ def test_every_key_is_read_and_typed(tmp_path: Path) -> None:
 
 def test_what_is_not_said_stays_unsaid(tmp_path: Path) -> None:
     job = read(written(tmp_path, "nodes: gpu1\nssh:\ncost:\n"), parse)
-    assert job == Job(name="job", nodes=(JobNode(name="gpu1", host="gpu1"),))
+    known = job.sha256
+    assert job == Job(name="job", nodes=(JobNode(name="gpu1", host="gpu1"),), sha256=known)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +133,14 @@ def test_hosts_that_repeat_are_told_apart_by_port(tmp_path: Path) -> None:
         ("nodes:\n- {host: a, port: no}\n", "job.yaml:2: nodes[0].port: 'no' is no port"),
         ("nodes:\n- {host: 'a[1-2]', name: x}\n", "job.yaml:2: nodes[0]: one name for 2 hosts"),
         ("nodes: a\nssh: {transport: telnet}\n", "job.yaml:2: ssh.transport: 'telnet' is not one of: asyncssh"),
+        ("nodes: a\nssh: {command: [x, y]}\n", "job.yaml:2: ssh.command: needs {agent} as one word of its own"),
+        ("nodes: a\nssh: {transport: command, command: '{agent}'}\n", "job.yaml:2: ssh.command: needs {agent}"),
+        ("nodes: a\nssh: {transport: command, command: [x, '{agent} {agent}']}\n", "needs {agent}"),
+        ("nodes: a\nssh: {command: [x, '{agent}']}\n", "job.yaml:2: ssh.command: transport: command and command: [...] belong"),
+        ("nodes: a\nssh:\n  transport: command\n", "job.yaml:3: ssh: transport: command and command: [...] belong"),
+        ("nodes: a,b\nssh: {transport: command, command: [x, '{agent}']}\n", "ssh.command: there are 2 nodes, and {node} stands in no word"),
+        ("nodes:\n- {host: a, pod: --kubeconfig=/tmp/x}\n", "job.yaml:2: nodes[0].pod: '--kubeconfig=/tmp/x' is no pod"),
+        ("nodes:\n- {host: a, container: -c}\n", "job.yaml:2: nodes[0].container: '-c' is no container"),
         ("nodes: a\nssh: ann\n", "job.yaml:2: ssh: a mapping of keys to values is wanted, not a single value"),
         ("nodes: a\nmatch: '('\n", "job.yaml:2: match: '(' is no regular expression"),
         ("nodes: a\ngroup: rack\n", "job.yaml:2: group: 'rack' has 0 groups; 1 is wanted"),

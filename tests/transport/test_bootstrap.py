@@ -39,7 +39,7 @@ async def test_this_machine_streams_without_ssh(watching: Any) -> None:
 
 async def test_a_local_interpreter_that_is_missing(watching: Any) -> None:
     assert await refused(watching, local("/nonexistent")) == (
-        "shell",
+        "resolve",
         "/nonexistent cannot be run: No such file or directory",
     )
 

@@ -1,5 +1,6 @@
 """From the words on the command line to a job, and from the job to the nodes that are reached."""
 
+import os
 import sys
 from argparse import Namespace
 from functools import reduce
@@ -9,7 +10,8 @@ from typing import Any
 import msgspec
 
 from gpuwatch.errors import InputError
-from gpuwatch.job.given import from_argument, from_slurm, this_machine
+from gpuwatch.job import trust
+from gpuwatch.job.given import from_argument, from_slurm, names_a_file, this_machine
 from gpuwatch.job.types import Job, JobNode
 from gpuwatch.model.expression import plain_text
 from gpuwatch.recording.session import FILE
@@ -28,8 +30,10 @@ _UNUSED = (
 def job_of(given: Namespace) -> Job:
     """Return the job that a command is about: a file, a node set, a Slurm job, this machine.
 
+    A file that has this machine run something is asked about, once.
+
     Raises:
-        InputError: what is wrong with it.
+        InputError: what is wrong with it, or that it is not trusted.
     """
     if given.job is not None and given.slurm is not None:
         raise InputError("a job and --slurm are given; one of the two is wanted")
@@ -40,6 +44,8 @@ def job_of(given: Namespace) -> Job:
     if (Path(given.job) / FILE).is_file():
         raise InputError(f"{given.job}: is a recording", f"gpuwatch replay {given.job}")
     job = from_argument(given.job, parse)
+    if names_a_file(given.job):
+        trust.require(Path(given.job), job)
     if idle := [key for key in _UNUSED if _value(job, key) != _value(_EMPTY, key)]:
         print(f"gpuwatch: this version does nothing with: {', '.join(idle)}", file=sys.stderr)
     return job
@@ -56,12 +62,12 @@ def nodes_of(job: Job) -> tuple[Node, ...]:
     """Return the job's nodes as the transport reaches them.
 
     Raises:
-        InputError: a transport that this version does not have.
+        InputError: steps of a Slurm job are wanted, and of which is not said.
     """
     ssh = job.ssh
-    if ssh.transport not in {"asyncssh", "local"}:
+    if ssh.transport == "srun" and not _slurm_id(job):
         raise InputError(
-            f"ssh.transport: {ssh.transport} is not in this version", "leave it out for asyncssh"
+            "ssh.transport: srun needs a Slurm job", "give `slurm: ID` instead of nodes"
         )
     login = Ssh(
         identity=ssh.identity,
@@ -88,8 +94,17 @@ def _node(node: JobNode, job: Job, login: Ssh) -> Node:
         line_rate_mbps={name: rate / 1e6 for name, rate in job.network.line_rate.items()},
         log=log,
         log_texts=texts,
-        transport="local" if job.ssh.transport == "local" else "asyncssh",
+        transport=job.ssh.transport,
+        slurm_id=_slurm_id(job),
+        pod=node.pod,
+        container=node.container,
+        command=job.ssh.command,
     )
+
+
+def _slurm_id(job: Job) -> str | None:
+    """Return the Slurm job of the nodes: the one that was asked for, else the one we run in."""
+    return job.slurm_id or os.environ.get("SLURM_JOB_ID")
 
 
 def _followed(node: JobNode, job: Job) -> tuple[str | None, dict[str, str]]:

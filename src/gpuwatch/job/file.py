@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +26,7 @@ from gpuwatch.job.readers import (
     node_python,
     of,
     pattern,
+    program,
     switch,
     variables,
     within,
@@ -42,6 +44,7 @@ from gpuwatch.job.types import (
     Ssh,
     Storage,
 )  # fmt: skip
+from gpuwatch.transport.command import NODE
 
 __all__ = ["KEYS", "ParseThreshold", "read"]
 
@@ -59,7 +62,8 @@ _NODE: _Readers = MappingProxyType({
     "port": of(nodeset.port_number),
     "user": of(nodeset.user_name),
     "python": node_python,
-    "pod": word,
+    "pod": of(nodeset.pod_name),
+    "container": of(nodeset.container_name),
 })  # fmt: skip
 _SSH: _Readers = MappingProxyType({
     "user": of(nodeset.user_name),
@@ -70,7 +74,7 @@ _SSH: _Readers = MappingProxyType({
     "known_hosts": file_path,
     "host_keys": choice("strict", "accept-new"),
     "transport": choice("asyncssh", "openssh", "srun", "kubectl", "command"),
-    "command": listed(word),
+    "command": program,
 })  # fmt: skip
 _NETWORK: _Readers = MappingProxyType({
     "interfaces": listed(word),
@@ -131,13 +135,19 @@ def read(file: Path, parse_threshold: ParseThreshold) -> Job:
     Raises:
         InputError: the first thing that is wrong, with file, line, key and what is allowed.
     """
-    root = tree(file, read_text(file))
+    text = read_text(file)
+    root = tree(file, text)
     table = root.table()
     source = _the_one_source(root)
     values = fields(root, KEYS)
     if not values.get(source):
         raise table[source].wrong("holds no node")
     values["nodes"] = named(values[source])
+    values["sha256"] = sha256(text.encode()).hexdigest()
+    if source == "slurm":
+        values["slurm_id"] = table[source].text()
+    if "ssh" in values:
+        _check_command(table["ssh"], values["ssh"], len(values["nodes"]))
     values["name"] = values.get("job", file.stem)
     thresholds = values.get("thresholds", {})
     values["thresholds"] = {n: _threshold(n, i, parse_threshold) for n, i in thresholds.items()}
@@ -182,6 +192,15 @@ def _the_one_source(root: Item) -> str:
     if len(given) > 1:
         raise root.table()[given[1]].wrong(f"stands beside {given[0]}; one of the two is wanted")
     return given[0]
+
+
+def _check_command(item: Item, ssh: Ssh, nodes: int) -> None:
+    """Refuse a command that is not used, lacks one, or reaches one node under many names."""
+    command = item.table().get("command", item)
+    if (ssh.transport == "command") != bool(ssh.command):
+        raise command.wrong("transport: command and command: [...] belong together")
+    if ssh.command and nodes > 1 and not any(NODE in word for word in ssh.command):
+        raise command.wrong(f"there are {nodes} nodes, and {NODE} stands in no word")
 
 
 def _threshold(name: str, item: Item, parse: ParseThreshold) -> float:

@@ -4,13 +4,15 @@ import os
 import socket
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gpuwatch.errors import InputError
 from gpuwatch.job import nodeset, slurm
 from gpuwatch.job.document import Item
 from gpuwatch.job.file import ParseThreshold, named, read
 from gpuwatch.job.types import Job, JobNode, Ssh
 
-__all__ = ["from_argument", "from_slurm", "this_machine"]
+__all__ = ["from_argument", "from_slurm", "names_a_file", "this_machine"]
 
 
 def from_argument(text: str, parse_threshold: ParseThreshold) -> Job:
@@ -19,12 +21,17 @@ def from_argument(text: str, parse_threshold: ParseThreshold) -> Job:
     Raises:
         InputError: what is wrong with it.
     """
-    if text.endswith((".yaml", ".yml")) or os.sep in text or (text and Path(text).exists()):
+    if names_a_file(text):
         return read(Path(text), parse_threshold)
     try:
         return _of_nodes(text, nodeset.expand(text))
     except InputError as error:
         raise InputError(f"{text}: no such file, and as a node set: {error}") from None
+
+
+def names_a_file(text: str) -> bool:
+    """Tell whether what is given for a job is a file, and not a node set."""
+    return text.endswith((".yaml", ".yml")) or os.sep in text or bool(text and Path(text).exists())
 
 
 def from_slurm(job_id: str) -> Job:
@@ -33,7 +40,7 @@ def from_slurm(job_id: str) -> Job:
     Raises:
         InputError: Slurm does not tell its nodes.
     """
-    return _of_nodes(f"slurm-{job_id}", slurm.nodes(job_id))
+    return replace(_of_nodes(f"slurm-{job_id}", slurm.nodes(job_id)), slurm_id=job_id)
 
 
 def this_machine() -> Job:

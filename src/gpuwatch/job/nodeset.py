@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from gpuwatch.errors import InputError
 
-__all__ = ["MAX_NODES", "Address", "expand", "port_number", "user_name"]
+__all__ = [
+    "MAX_NODES", "Address", "container_name", "expand", "pod_name", "port_number", "user_name",
+]  # fmt: skip
 
 MAX_NODES = 10_000
 MAX_TEXT = 64_000
@@ -22,6 +24,9 @@ _RANGES = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,18}))?)?", re.ASCII)
 _HOST = re.compile(r"(?!-)[A-Za-z0-9_.-]{1,253}")
 _USER = re.compile(r"(?!-)[^\s@\x00-\x1f\x7f-\x9f]{1,256}")
+_LABEL = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
+_POD = re.compile(rf"(?:{_LABEL}/)?{_LABEL}")
+_CONTAINER = re.compile(_LABEL)
 _SEPARATOR = re.compile(r"[,\s]+(?![^\[]*\])")
 _OPERATOR = re.compile(r"[!&^]")
 
@@ -79,6 +84,28 @@ def user_name(text: str) -> str:
     if _USER.fullmatch(text):
         return text
     raise InputError(f"{text!r} is no user name")
+
+
+def pod_name(text: str) -> str:
+    """Return a Kubernetes pod, with its namespace before a slash if it names one.
+
+    Raises:
+        InputError: it could not be one, or would be read as an option.
+    """
+    if _POD.fullmatch(text):
+        return text
+    raise InputError(f"{text!r} is no pod; [namespace/]name of a-z 0-9 . -")
+
+
+def container_name(text: str) -> str:
+    """Return a container of a pod.
+
+    Raises:
+        InputError: it could not be one, or would be read as an option.
+    """
+    if _CONTAINER.fullmatch(text):
+        return text
+    raise InputError(f"{text!r} is no container; a-z 0-9 . -")
 
 
 def _entry(text: str) -> tuple[Address, ...]:

@@ -10,10 +10,11 @@ from gpuwatch.errors import InputError
 from gpuwatch.job import units
 from gpuwatch.job.document import Item
 from gpuwatch.transport import words
+from gpuwatch.transport.command import AGENT
 
 __all__ = [
     "Reader", "amount", "choice", "expression", "fields", "file_path", "listed", "mapped", "node_path",
-    "node_python", "of", "pattern", "switch", "variables", "within", "word",
+    "node_python", "of", "pattern", "program", "switch", "variables", "within", "word",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -125,6 +126,18 @@ def node_path(item: Item) -> str:
     if not text.startswith("/"):
         raise item.wrong(f"{text!r} is not an absolute path")
     return text
+
+
+def program(item: Item) -> tuple[str, ...]:
+    """Read a program and its arguments, of which one is where the start command goes.
+
+    A program that is named by its path is beside the job file, as every path in it.
+    """
+    words = listed(word)(item)
+    if sum(AGENT in text for text in words) != 1 or AGENT not in words[1:]:
+        raise item.wrong(f"needs {AGENT} as one word of its own, behind the program")
+    path = file_path(item.items()[0]) if "/" in words[0] else words[0]
+    return (str(path), *words[1:])
 
 
 def pattern(groups: int | None) -> Reader[str]:

@@ -21,6 +21,11 @@ nodes: {nodes}
 # How to log in, where ~/.ssh/config does not say it already. Host keys are checked strictly.
 #ssh: {{user: ann, port: 22, jump: bastion, identity: ~/.ssh/id_ed25519}}
 #ssh: {{known_hosts: ~/.ssh/cluster_hosts, host_keys: strict}}
+# Other ways in: the system's own ssh (Kerberos, FIDO, ControlMaster), a step of the Slurm job, a pod, any program.
+#ssh: {{transport: openssh}}
+#ssh: {{transport: srun}}
+#ssh: {{transport: kubectl}}
+#ssh: {{transport: command, command: [docker, exec, --interactive, "{{node}}", sh, -c, "{{agent}}"]}}
 
 # Seconds between two readings of a node.
 #interval: 1s

@@ -5,6 +5,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from gpuwatch.transport.node import Transport
+
 __all__ = [
     "Alerts", "Cost", "Job", "JobNode", "Network", "Preflight", "Progress", "Record", "Ssh",
     "Storage",
@@ -20,7 +22,8 @@ class JobNode(Struct, frozen=True, kw_only=True):
         port: TCP port.
         user: login name.
         python: the one interpreter to try.
-        pod: Kubernetes pod, for the transport of that name.
+        pod: Kubernetes pod, `[namespace/]name`, for kubectl; None: the host is its name.
+        container: of the pod.
     """
 
     name: str
@@ -29,10 +32,16 @@ class JobNode(Struct, frozen=True, kw_only=True):
     user: str | None = None
     python: str | None = None
     pod: str | None = None
+    container: str | None = None
 
 
 class Ssh(Struct, frozen=True, kw_only=True):
-    """How to log in to every node; all optional, `~/.ssh/config` says most of it."""
+    """How to reach every node; all optional, `~/.ssh/config` says most of it.
+
+    Attributes:
+        command: of the transport of that name: a program and its arguments, with `{agent}` as one
+            of them and `{node}` in any.
+    """
 
     user: str | None = None
     port: int | None = None
@@ -41,7 +50,7 @@ class Ssh(Struct, frozen=True, kw_only=True):
     config: Path | None = None
     known_hosts: Path | None = None
     host_keys: Literal["strict", "accept-new"] = "strict"
-    transport: Literal["asyncssh", "openssh", "srun", "kubectl", "command", "local"] = "asyncssh"
+    transport: Transport = "asyncssh"
     command: tuple[str, ...] = ()
 
 
@@ -102,6 +111,8 @@ class Job(Struct, frozen=True, kw_only=True):
     Attributes:
         name: of the job.
         nodes: in order; names are unique.
+        slurm_id: Slurm job that the nodes were asked for; None: they were named.
+        sha256: of the job file; None: there is none.
         interval_s: seconds between two frames of a node.
         match: regular expression of the processes that are the job; None: found by themselves.
         env: for the agent.
@@ -112,6 +123,8 @@ class Job(Struct, frozen=True, kw_only=True):
 
     name: str
     nodes: tuple[JobNode, ...]
+    slurm_id: str | None = None
+    sha256: str | None = None
     ssh: Ssh = Ssh()
     interval_s: float = 1.0
     match: str | None = None

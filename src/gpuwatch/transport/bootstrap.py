@@ -20,6 +20,7 @@ __all__ = [
     "PROGRAM",
     "agent_error",
     "handshake",
+    "last_line",
     "new_marker",
     "start_command",
 ]
@@ -108,7 +109,9 @@ def _unanswered(what: str, heard: bytes) -> LinkError:
 
 def _ended(pipe: Pipe, node: Node, heard: bytes) -> LinkError:
     """Say why the start command ended before the interpreter answered."""
-    complaint = _last_line(pipe.errors)
+    if failure := pipe.failure():
+        return failure
+    complaint = last_line(pipe.errors)
     if pipe.status is None:
         return LinkError("the link broke while the login shell started", "shell", heals=True)
     if pipe.status == 127:
@@ -142,14 +145,17 @@ def _printed(heard: bytes) -> str:
     return f"; it printed: {sanitize(text, GLIMPSE)}" if text else ""
 
 
-def _last_line(errors: str) -> str:
+def last_line(errors: str) -> str:
+    """Return the last line of a program's complaints, safe to show; empty if it made none."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     return sanitize(lines[-1], 2 * GLIMPSE) if lines else ""
 
 
 def agent_error(pipe: Pipe) -> LinkError:
     """Say why the interpreter ended after the payload was sent and before the agent greeted."""
-    complaint = _last_line(pipe.errors).removeprefix("gpuwatch: ")
+    if failure := pipe.failure():
+        return failure
+    complaint = last_line(pipe.errors).removeprefix("gpuwatch: ")
     if pipe.status is None:
         return LinkError("the link broke while the agent started", "python", heals=True)
     said = complaint or f"status {pipe.status}"

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
+from contextlib import suppress
 from typing import Literal
 
 from gpuwatch.errors import GpuwatchError
@@ -87,6 +88,15 @@ class Pipe:
         """Take note that nothing more will come."""
         self._ended = True
         self._news.set()
+
+    async def heard(self, within_s: float) -> None:
+        """Wait until something has come or the end, but no longer than so many seconds."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), within_s)
+
+    def failure(self) -> LinkError | None:
+        """Return what the way to the node says of its own end; None: the program there ended."""
+        return None
 
     @abstractmethod
     def write(self, data: bytes) -> None:

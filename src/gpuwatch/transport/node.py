@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Node", "Ssh"]
+__all__ = ["Node", "Ssh", "Transport"]
+
+Transport = Literal["asyncssh", "openssh", "srun", "kubectl", "command", "local"]
+"""Ways to a node: an SSH client of our own, the system's, a step of its Slurm job, its pod, any
+program, or none because it is this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class Node:
         user: None: as the ssh configuration says, else the local user.
         python: the one interpreter to try; None: the usual places, then PATH.
         env: environment of the agent, beside what its login shell gives.
-        ssh: how to log in; unused by the local transport.
+        ssh: how to log in, for the transports that do.
         match: part of the command line of the job's processes; None: they are found without.
         interfaces: network interfaces to count, with wildcards; empty: the physical ones.
         line_rate_mbps: of interfaces, by name or wildcard, in Mb/s, where the kernel does
@@ -48,7 +52,11 @@ class Node:
         log: path of a log that the job writes on this node; None: there is none.
         log_texts: name to text that a line of it must hold to be sent.
         silence_s: the agent ends itself after so many seconds without a word from the viewer.
-        transport: `asyncssh`, or `local` for this machine.
+        transport: the way to it.
+        slurm_id: Slurm job in which `srun` starts a step.
+        pod: that `kubectl` goes to, `[namespace/]name`; None: the host's name.
+        container: of the pod; None: as the pod itself says.
+        command: what the `command` transport runs, with `{node}` and `{agent}` in it.
     """
 
     name: str
@@ -64,4 +72,8 @@ class Node:
     log: str | None = None
     log_texts: Mapping[str, str] = field(default_factory=dict, hash=False)
     silence_s: float = 30.0
-    transport: Literal["asyncssh", "local"] = "asyncssh"
+    transport: Transport = "asyncssh"
+    slurm_id: str | None = None
+    pod: str | None = None
+    container: str | None = None
+    command: tuple[str, ...] = ()

@@ -173,6 +173,8 @@ class _Link:
     def _ended(self, pipe: Pipe) -> LinkError:
         if self.step == "python":
             return agent_error(pipe)
+        if failure := pipe.failure():
+            return LinkError(failure.what, self.step, failure.hint, heals=True)
         if pipe.status is None:
             return LinkError("the connection closed", self.step, heals=True)
         how = f"signal {-pipe.status}" if pipe.status < 0 else f"status {pipe.status}"

@@ -1,0 +1,115 @@
+"""A job file that has this machine run something: nothing runs until a person trusted that file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuwatch_process import COMMAND, environment, run_gpuwatch
+from terminal import Terminal
+
+RELAY = '#!/bin/sh\n: > "${0%/*}/ran"\nexec sh -c "$1"\n'
+JOB = """\
+nodes: gpu001
+interval: 200ms
+ssh: {transport: command, command: [./relay, "{agent}", "{node}"]}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A job file whose command leaves a trace beside it."""
+    (tmp_path / "relay").write_text(RELAY)
+    (tmp_path / "relay").chmod(0o755)
+    (tmp_path / "job.yaml").write_text(JOB)
+    return tmp_path / "job.yaml"
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[[Path, bytes], tuple[int, str]]:
+    """Run a snapshot in a terminal, answer its question, and return how it ended and what it said."""
+
+    def run(job: Path, answer: bytes) -> tuple[int, str]:
+        words = (*COMMAND, "snapshot", str(job))
+        with Terminal(words, environment(XDG_STATE_HOME=str(tmp_path / "state"))) as terminal:
+            terminal.wait_for(b"[y/N]")
+            assert not (tmp_path / "ran").exists()
+            terminal.press(answer + b"\n")
+            return terminal.exit_code(), terminal.words()
+
+    return run
+
+
+def headless(job: Path) -> tuple[int, str]:
+    done = run_gpuwatch("snapshot", job, XDG_STATE_HOME=str(job.parent / "state"))
+    return done.returncode, done.stderr
+
+
+def test_without_a_terminal_nothing_runs_and_what_to_do_is_told(job: Path) -> None:
+    code, told = headless(job)
+    assert code == 2
+    assert told == (
+        f"gpuwatch: {job}: not trusted, and names what runs on this machine: ssh.command;"
+        f" read it, then: gpuwatch doctor {job}, in a terminal\n"
+    )
+    assert not (job.parent / "ran").exists()
+
+
+def test_no_is_the_answer_that_is_meant_by_default(
+    job: Path, asked: Callable[[Path, bytes], tuple[int, str]]
+) -> None:
+    code, told = asked(job, b"")
+    assert code == 2
+    assert f"ssh.command: {job.parent}/relay '{{agent}}' '{{node}}'" in told
+    assert not (job.parent / "ran").exists()
+    assert headless(job)[0] == 2
+
+
+def test_yes_holds_until_the_file_or_what_it_names_changes(
+    job: Path, asked: Callable[[Path, bytes], tuple[int, str]]
+) -> None:
+    assert asked(job, b"y")[0] == 0
+    assert (job.parent / "ran").exists()
+    (kept,) = (job.parent / "state/gpuwatch/trusted").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+    (job.parent / "ran").unlink()
+    assert headless(job)[0] == 0
+
+    copy = job.with_name("copy.yaml")
+    copy.write_text(JOB)
+    assert headless(copy)[0] == 2
+    (job.parent / "relay").write_text(RELAY + "# changed\n")
+    assert headless(job)[0] == 2
+    (job.parent / "relay").write_text(RELAY)
+    job.write_text(JOB + "# changed\n")
+    assert headless(job)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("ssh: {config: mine}", "ssh.config"),
+        ("alerts: {exec: ./relay}", "alerts.exec"),
+        ("ssh: {transport: openssh, config: mine}\nalerts: {exec: ./relay}", "ssh.config, alerts.exec"),
+    ],
+)  # fmt: skip
+def test_whatever_can_run_is_asked_about(job: Path, text: str, key: str) -> None:
+    (job.parent / "mine").write_text(f"ProxyCommand touch {job.parent}/ran\n")
+    job.write_text(f"nodes: 127.0.0.1\n{text}\n")
+    code, told = headless(job)
+    assert code == 2
+    assert f"names what runs on this machine: {key}; read it" in told
+    assert not (job.parent / "ran").exists()
+
+
+def test_what_is_too_long_to_be_read_is_refused(job: Path) -> None:
+    job.write_text(JOB.replace('"{node}"', f'"{{node}}", {"x" * 300}'))
+    assert "shorten what has over 300 characters" in headless(job)[1]
+
+
+def test_a_file_that_runs_nothing_is_not_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("nodes: gpu001\nssh: {config: /dev/null}\n")
+    done = run_gpuwatch(tmp_path / "job.yaml", XDG_STATE_HOME=str(tmp_path / "state"))
+    assert done.stderr.startswith("gpuwatch: the screen needs a terminal")
+    assert not (tmp_path / "state").exists()
