@@ -110,7 +110,7 @@ def test_what_left_long_ago_is_forgotten() -> None:
     for t in range(round(WINDOW_S) * 2 + 5):
         cluster.apply(sample(t, {f"veth{t}": t}))
     point = cluster.view(Tick(event_no=0, arrived_us=0, wall_us=0)).nodes[0].points[-1]
-    assert len(point.totals["nic"]) <= WINDOW_S + 2
+    assert len(point.totals["nic"].places) <= WINDOW_S + 2
 
 
 def test_points_are_kept_for_the_slow_window_only() -> None:
@@ -224,4 +224,4 @@ def test_a_clock_that_creeps_and_names_that_change_fill_no_memory() -> None:
         cluster.apply(sample(turn / SECOND, {f"{turn}-{n}": 0 for n in range(4000)}))
     points = cluster.view(Tick(event_no=9, arrived_us=60, wall_us=5)).nodes[0].points
     assert len(points) == 35 + 16
-    assert max(len(point.totals["nic"]) for point in points) < 3 * 4000
+    assert max(len(point.totals["nic"].places) for point in points) < 3 * 4000

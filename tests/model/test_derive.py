@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.agent.metric import COUNTER, GAUGE, Metric
-from gpuwatch.model.derive import BRIDGE_S, Track
+from gpuwatch.model.derive import BRIDGE_S, Shape, Track
 
 COUNT = Metric("count", "node", COUNTER, "int", "1", "", "A counter.")
 BYTES = Metric("bytes", "nic", COUNTER, "int", "B", "", "Bytes.", ceiling=("mbps", 125_000.0))
@@ -13,10 +13,10 @@ LEVEL = Metric("level", "node", GAUGE, "float", "1", "", "A gauge.")
 
 
 def totals(values: list[float | None], row: Metric = COUNT) -> tuple[float, float]:
-    track = Track(1)
+    track = Track(Shape.of((row,)))
     for i, value in enumerate(values):
-        track.advance((row,), (value,), 1.0 if i else 0.0)
-    total, seconds = track.total()
+        track.advance((value,), 1.0 if i else 0.0)
+    total, seconds = track.total
     return total[0], seconds[0]
 
 
@@ -58,18 +58,18 @@ def test_k17_a_cpu_that_is_unplugged_and_comes_back_is_one_gap() -> None:
 
 
 def test_the_first_reading_after_a_gap_in_an_entity_starts_anew() -> None:
-    track = Track(1)
-    track.advance((COUNT,), (10,), 0.0)
+    track = Track(Shape.of((COUNT,)))
+    track.advance((10,), 0.0)
     track.forget()
-    track.advance((COUNT,), (1000,), 1.0)
-    assert track.total() == ((0.0,), (0.0,))
+    track.advance((1000,), 1.0)
+    assert track.total == ((0.0,), (0.0,))
 
 
 def test_k35_a_clock_that_stands_still_or_goes_back_adds_nothing() -> None:
-    track = Track(1)
+    track = Track(Shape.of((COUNT,)))
     for value, elapsed_s in ((10, 0.0), (20, 0.0), (30, -1.0), (35, 1.0)):
-        track.advance((COUNT,), (value,), elapsed_s)
-    assert track.total() == ((5.0,), (1.0,))
+        track.advance((value,), elapsed_s)
+    assert track.total == ((5.0,), (1.0,))
 
 
 @given(st.lists(st.none() | st.integers(0, 2**63 - 1), max_size=20))
@@ -83,12 +83,12 @@ def test_growth_is_never_negative_and_never_covers_more_time_than_passed(
 
 def rates(readings: list[tuple[int | None, int | None]], elapsed_s: float = 1.0) -> list[float]:
     """Return the rate over each interval in which there is one, of bytes beside a speed."""
-    track = Track(2)
+    track = Track(Shape.of((BYTES, MBPS)))
     found = []
     last = (0.0, 0.0)
     for i, values in enumerate(readings):
-        track.advance((BYTES, MBPS), values, elapsed_s if i else 0.0)
-        (total, _), (seconds, _) = track.total()
+        track.advance(values, elapsed_s if i else 0.0)
+        (total, _), (seconds, _) = track.total
         if seconds > last[1]:
             found.append((total - last[0]) / (seconds - last[1]))
         last = (total, seconds)
@@ -135,17 +135,17 @@ def test_k10_k11_no_rate_is_negative_or_above_what_the_port_can_do(
     stand still or go back.
     """
     most = speed * 125_000.0
-    track = Track(2)
+    track = Track(Shape.of((BYTES, MBPS)))
     count, last = 2**31, (0.0, 0.0)
-    track.advance((BYTES, MBPS), (count, speed), 0.0)
+    track.advance((count, speed), 0.0)
     for kind, share, elapsed_s in moves:
         count += int(share * most * max(0.0, elapsed_s))
         count = {"reset": int(share * 1e6), "wrap": count % 2**32}.get(kind, count)
         shown = {"zero": 0, "rubbish": int(share * 2**62), "gone": None}.get(kind, count)
         if kind == "gone":
             track.forget()
-        track.advance((BYTES, MBPS), (shown, speed), elapsed_s)
-        (total, _), (seconds, _) = track.total()
+        track.advance((shown, speed), elapsed_s)
+        (total, _), (seconds, _) = track.total
         assert total >= last[0]
         if seconds > last[1]:
             assert (total - last[0]) / (seconds - last[1]) <= most * 1.0001

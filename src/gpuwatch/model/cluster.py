@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.derive import Total, Track
-from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample, Tick
+from gpuwatch.model.derive import Shape, Track
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Row, Sample, Tick
 from gpuwatch.model.progress import Expressions, Steps
-from gpuwatch.model.view import NodeView, Point, View
+from gpuwatch.model.view import NodeView, Point, Standing, View
 
 __all__ = ["WINDOW_S", "Cluster"]
 
@@ -20,6 +20,8 @@ SPARE_POINTS = 16
 """Points that are kept beside one an interval: a node's clock may creep, or its frames crowd."""
 MAX_TRACKS = 8192
 """Entities of one node, from which on those that are absent are forgotten at once."""
+
+_SHAPES = {scope: Shape.of(catalogue.VALUES[scope]) for scope in catalogue.SCOPES}
 
 
 class Cluster:
@@ -81,8 +83,12 @@ class _Node:
         self._interval_us = interval_us
         most = round(WINDOW_S * 1e6 / interval_us) + SPARE_POINTS
         self._points: deque[Point] = deque(maxlen=most)
-        self._tracks: dict[str, dict[Labels, Track]] = {s: {} for s in catalogue.SCOPES}
-        self._seen_us: dict[str, dict[Labels, int]] = {s: {} for s in catalogue.SCOPES}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing of counters: another agent, or another boot, tells of others."""
+        self._points.clear()
+        self._scopes = {scope: _Scope(shape) for scope, shape in _SHAPES.items()}
 
     def sample(self, sample: Sample) -> None:
         last = self._points[-1].sample if self._points else None
@@ -92,38 +98,21 @@ class _Node:
                 return
         else:
             elapsed_s = 0.0
-            self._points.clear()
-            self._tracks = {s: {} for s in catalogue.SCOPES}
-            self._seen_us = {s: {} for s in catalogue.SCOPES}
+            self._begin()
         self._points.append(Point(sample, self._advance(sample, elapsed_s)))
         horizon_us = sample.node_mono_us - WINDOW_S * 1e6
         while self._points[0].sample.node_mono_us < horizon_us:
             self._points.popleft()
 
-    def _advance(self, sample: Sample, elapsed_s: float) -> dict[str, dict[Labels, Total]]:
-        totals: dict[str, dict[Labels, Total]] = {}
-        for scope, rows in zip(catalogue.SCOPES, sample.tables, strict=True):
-            metrics = catalogue.VALUES[scope]
-            tracks, seen_us = self._tracks[scope], self._seen_us[scope]
-            for row in rows:
-                track = tracks.get(row.labels)
-                if track is None:
-                    track = tracks[row.labels] = Track(len(metrics))
-                track.advance(metrics, row.values, elapsed_s)
-                seen_us[row.labels] = sample.node_mono_us
-            self._leave(scope, sample.node_mono_us, elapsed_s)
-            totals[scope] = {labels: track.total() for labels, track in tracks.items()}
-        return totals
-
-    def _leave(self, scope: str, now_us: int, elapsed_s: float) -> None:
-        """Pass over what this sample lacks; its totals stay for as long as a window may begin there."""
-        tracks, seen_us = self._tracks[scope], self._seen_us[scope]
-        crowded = sum(map(len, self._tracks.values())) > MAX_TRACKS
-        horizon_us = now_us if crowded else now_us - WINDOW_S * 1e6
-        for labels in [name for name, seen in seen_us.items() if seen < now_us]:
-            tracks[labels].miss(elapsed_s)
-            if seen_us[labels] < horizon_us:
-                del tracks[labels], seen_us[labels]
+    def _advance(self, sample: Sample, elapsed_s: float) -> dict[str, Standing]:
+        now_us = sample.node_mono_us
+        for scope, rows in zip(self._scopes.values(), sample.tables, strict=True):
+            scope.read(rows, now_us, elapsed_s)
+        crowded = sum(len(scope.tracks) for scope in self._scopes.values()) > MAX_TRACKS
+        kept_us = now_us if crowded else now_us - WINDOW_S * 1e6
+        return {
+            name: scope.standing(now_us, elapsed_s, kept_us) for name, scope in self._scopes.items()
+        }
 
     def view(self, now_us: int) -> NodeView:
         age_us = now_us - self._points[-1].sample.arrived_us if self._points else None
@@ -140,3 +129,45 @@ class _Node:
 
 def _same_agent(before: Sample, now: Sample) -> bool:
     return (before.boot_id, before.agent_id) == (now.boot_id, now.agent_id)
+
+
+class _Scope:
+    """The tracks of one scope's entities."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.tracks: dict[Labels, Track] = {}
+        self._shape = shape
+        self._places: dict[Labels, int] = {}
+        self._changed = False
+
+    def read(self, rows: Sequence[Row], now_us: int, elapsed_s: float) -> None:
+        """Carry on the totals of what a sample has.
+
+        Args:
+            rows: of this scope.
+            now_us: when the sample was taken, on the node's clock.
+            elapsed_s: since the sample before.
+        """
+        for row in rows:
+            track = self.tracks.get(row.labels)
+            if track is None:
+                track = self.tracks[row.labels] = Track(self._shape)
+                self._changed = True
+            track.advance(row.values, elapsed_s)
+            track.seen_us = now_us
+
+    def standing(self, now_us: int, elapsed_s: float, kept_us: float) -> Standing:
+        """Pass over what the sample lacks, and return where all totals stand.
+
+        What was seen last before `kept_us` is forgotten: no window begins there any more.
+        """
+        gone = [item for item in self.tracks.items() if item[1].seen_us < now_us]
+        for labels, track in gone:
+            track.miss(elapsed_s)
+            if track.seen_us < kept_us:
+                del self.tracks[labels]
+                self._changed = True
+        if self._changed:
+            self._places = {labels: place for place, labels in enumerate(self.tracks)}
+            self._changed = False
+        return Standing(self._places, tuple([track.total for track in self.tracks.values()]))

@@ -10,7 +10,7 @@ Quantities are asked for by the names of the catalogue:
 Everything may be None: missing is never zero.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -28,11 +28,26 @@ STALE_TICKS = 5.0
 """A node without a sample for so many ticks is stale: greyed, and not judged."""
 
 
+class Standing(msgspec.Struct, frozen=True):
+    """Where the running totals of one scope stood: `places` says at which place whose are.
+
+    Points share `places` for as long as the same entities are known.
+    """
+
+    places: Mapping[Labels, int]
+    totals: tuple[Total, ...]
+
+    def of(self, labels: Labels) -> Total | None:
+        """Return the totals of one entity; None where it was not known."""
+        place = self.places.get(labels)
+        return None if place is None else self.totals[place]
+
+
 class Point(msgspec.Struct, frozen=True, eq=False):
     """Where all running totals of a node stood when a sample came."""
 
     sample: Sample
-    totals: dict[str, dict[Labels, Total]]
+    totals: Mapping[str, Standing]
 
 
 class Window(msgspec.Struct, frozen=True, eq=False):
@@ -52,7 +67,7 @@ class Window(msgspec.Struct, frozen=True, eq=False):
 
     def seen(self, scope: str) -> tuple[Labels, ...]:
         """Return the labels of all entities known at its end: some are not read in each tick."""
-        return tuple(self.last.totals[scope])
+        return tuple(self.last.totals[scope].places)
 
     def latest(self, scope: str, labels: Labels, metric: str) -> Value:
         """Return the value in the last sample, as it came."""
@@ -72,8 +87,8 @@ class Window(msgspec.Struct, frozen=True, eq=False):
         place = catalogue.INDEX[scope][metric]
         before, after = self.first.totals[scope], self.last.totals[scope]
         for row in self.last.sample.rows(scope):
-            totals, seconds = after[row.labels]
-            start = before.get(row.labels)
+            totals, seconds = after.totals[after.places[row.labels]]
+            start = before.of(row.labels)
             grown, seen_s = totals[place], seconds[place]
             if start is not None:
                 grown, seen_s = grown - start[0][place], seen_s - start[1][place]
@@ -92,10 +107,10 @@ class Window(msgspec.Struct, frozen=True, eq=False):
 
     def _difference(self, scope: str, labels: Labels, metric: str) -> tuple[float, float]:
         place = catalogue.INDEX[scope][metric]
-        end = self.last.totals[scope].get(labels)
+        end = self.last.totals[scope].of(labels)
         if end is None:
             return 0.0, 0.0
-        start = self.first.totals[scope].get(labels)
+        start = self.first.totals[scope].of(labels)
         if start is None:
             return end[0][place], end[1][place]
         return end[0][place] - start[0][place], end[1][place] - start[1][place]
