@@ -111,7 +111,7 @@ class Play:
                     totals[row.name] = totals.get(row.name, 1000.0) + rate
                     values.append(round(totals[row.name]))
                 else:
-                    values.append(rate)
+                    values.append(round(rate) if row.type == "int" else rate)
             tables[scope].append(Row(labels, tuple(values)))
         return Sample(
             event_no=self._no(), arrived_us=self.now_us, wall_us=0, node=node.name, boot_id="b",

@@ -120,7 +120,7 @@ def recurring(
             continue
         lost_s = sum(e.end_us - e.start_us for e in episodes) / 1e6
         period_s = (episodes[-1].start_us - episodes[0].start_us) / 1e6 / (count - 1)
-        span_s = (now_us - episodes[0].start_us) / 1e6
+        span_s = max(count * period_s, (now_us - episodes[0].start_us) / 1e6)
         share = min(1.0, lost_s / span_s) if span_s > 0 else 0.0
         found.append(
             Recurring(scope, node, state, cause, count, lost_s / count, period_s or None, share)
