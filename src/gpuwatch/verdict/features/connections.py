@@ -3,7 +3,7 @@
 import msgspec
 
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.view import Window
+from gpuwatch.model.view import Columns, Window
 from gpuwatch.verdict.features.rates import scaled
 from gpuwatch.verdict.features.tcp import ENOUGH_RETRANSMITS, wilson
 
@@ -11,6 +11,10 @@ __all__ = ["Connection", "connections"]
 
 _FEW_SEGMENTS = 200.0
 """Segments below which no share of them is told."""
+_RATES = Columns(
+    "connection", "connections", "busy_us", "received_bytes", "acked_bytes", "rtt_us", "rtt_var_us"
+)
+_SEGMENTS = Columns("connection", "out_segs", "retransmits", "spurious_retransmits")
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -38,20 +42,26 @@ def connections(fast: Window, slow: Window) -> dict[tuple[str, str], tuple[Conne
     found: dict[tuple[str, str], tuple[Connection, ...]] = {}
     for labels in slow.seen("connection"):
         rank = (str(labels[0]), str(labels[1]))
-        if not slow.coverage("connection", labels, "connections"):
-            continue
-        found[rank] = (*found.get(rank, ()), _connection(fast, slow, labels))
+        known = _connection(fast, slow, labels)
+        if known is not None:
+            found[rank] = (*found.get(rank, ()), known)
     return found
 
 
-def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
-    def rate(name: str) -> float | None:
-        """Return a rate of the last seconds; of longer where sockets are dear and looked at seldom."""
-        near = fast.rate("connection", labels, name)
-        return slow.rate("connection", labels, name) if near is None else near
-
-    count, busy, sent = rate("connections"), rate("busy_us"), rate("acked_bytes")
-    trip, swing = _trip(fast, labels) or _trip(slow, labels) or (None, None)
+def _connection(fast: Window, slow: Window, labels: Labels) -> Connection | None:
+    """Return what the last seconds tell; of longer where sockets are dear and looked at seldom."""
+    rates = fast.rates_of(labels, _RATES)
+    trip, swing = _trip(rates)
+    if trip is None or None in rates:
+        longer = slow.rates_of(labels, _RATES)
+        if longer[0] is None:
+            return None
+        if trip is None:
+            trip, swing = _trip(longer)
+        rates = tuple(
+            [far if near is None else near for near, far in zip(rates, longer, strict=True)]
+        )
+    count, busy, received, sent, _, _ = rates
     again, low = _again(fast, labels) or _again(slow, labels) or (None, None)
     return Connection(
         role=str(labels[2]),
@@ -61,26 +71,22 @@ def _connection(fast: Window, slow: Window, labels: Labels) -> Connection:
         again=again,
         again_low=low,
         busy=busy / 1e6 / max(1.0, count or 1.0) if busy is not None else None,
-        received_mb_s=scaled(rate("received_bytes"), 1e-6),
+        received_mb_s=scaled(received, 1e-6),
         sent_mb_s=scaled(sent, 1e-6),
     )
 
 
-def _trip(window: Window, labels: Labels) -> tuple[float | None, float | None] | None:
+def _trip(rates: tuple[float | None, ...]) -> tuple[float | None, float | None]:
     """Return round trip and its mean deviation; None where nothing is sent in the window.
 
     Only what is sent is measured: of what has sent nothing yet the kernel knows the handshake's.
     """
-    if window.rate("connection", labels, "acked_bytes") == 0:
-        return None
-    trip = window.rate("connection", labels, "rtt_us")
-    return None if trip is None else (trip, window.rate("connection", labels, "rtt_var_us"))
+    _, _, _, acked, trip, swing = rates
+    return (None, None) if acked == 0 or trip is None else (trip, swing)
 
 
 def _again(window: Window, labels: Labels) -> tuple[float, float] | None:
-    sent = window.growth("connection", labels, "out_segs")
-    again = window.growth("connection", labels, "retransmits")
-    twice = window.growth("connection", labels, "spurious_retransmits")
+    sent, again, twice = window.growths_of(labels, _SEGMENTS)
     if sent is None or again is None or sent < _FEW_SEGMENTS:
         return None
     lost = min(sent, max(0.0, again - (twice or 0.0)))

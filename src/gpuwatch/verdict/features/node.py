@@ -1,11 +1,12 @@
 """A node without its GPUs and ranks: CPUs, ports, disks."""
 
 import math
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.view import Window
+from gpuwatch.model.view import Columns, Window
 from gpuwatch.verdict.features.mounts import Mount, mounts
 from gpuwatch.verdict.features.rates import PAGE_MB, scaled
 from gpuwatch.verdict.features.rdma import Rdma, rdma
@@ -13,6 +14,19 @@ from gpuwatch.verdict.features.tcp import Loss, disorder, loss
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["Disk", "Host", "Memory", "Nic", "host"]
+
+_CPU = Columns(
+    "node", "cpu_idle_ms", "cpu_iowait_ms", "cpu_steal_ms", "cpu_user_ms", "cpu_nice_ms",
+    "cpu_system_ms", "cpu_irq_ms", "cpu_softirq_ms",
+)  # fmt: skip
+_NODE = Columns(
+    "node", "cpus_allowed", "cpus", "pressure_io_some_us", "pressure_cpu_some_us", "swap_in_pages"
+)
+_BYTES = Columns("nic", "rx_bytes", "tx_bytes")
+_LINK = Columns("nic", "speed_mbps", "carrier")
+_RARE = Columns("nic", "carrier_changes", "rx_packets", "tx_packets", "rx_errors", "tx_errors")
+_DISK = Columns("disk", "busy_ms", "read_bytes", "write_bytes")
+_DONE = Columns("disk", "reads", "read_ms", "writes", "write_ms")
 
 
 class Nic(msgspec.Struct, frozen=True):
@@ -87,33 +101,29 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
         thresholds: of the judge.
     """
     busy, iowait, steal = _cpu(fast)
+    allowed, cpus, io_us, cpu_us, swapped = fast.rates_of((), _NODE)
     return Host(
         busy,
         iowait,
         steal,
-        fast.rate("node", (), "cpus_allowed") or fast.rate("node", (), "cpus"),
+        allowed or cpus,
         loss(fast, thresholds) or loss(slow, thresholds),
         tuple(_nic(fast, slow, labels) for labels in fast.entities("nic")),
         tuple(_disk(fast, labels) for labels in fast.entities("disk") if labels[1] == "disk"),
-        scaled(fast.rate("node", (), "pressure_io_some_us"), 1e-6),
-        scaled(fast.rate("node", (), "pressure_cpu_some_us"), 1e-6),
-        {
-            str(labels[0]): cores
-            for labels in fast.entities("kworker")
-            if (cores := scaled(fast.rate("kworker", labels, "kworker_cpu_ms"), 1e-3)) is not None
-        },
+        scaled(io_us, 1e-6),
+        scaled(cpu_us, 1e-6),
+        {str(labels[0]): cores for labels, cores in _kworkers(fast)},
         disorder(fast) or disorder(slow),
         mounts(fast),
         rdma(slow),
-        Memory(scaled(fast.rate("node", (), "swap_in_pages"), PAGE_MB)),
+        Memory(scaled(swapped, PAGE_MB)),
     )
 
 
 def _cpu(window: Window) -> tuple[float | None, float | None, float | None]:
-    kinds = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-    rates = {kind: window.rate("node", (), f"cpu_{kind}_ms") for kind in kinds}
-    total = math.fsum(rate for rate in rates.values() if rate is not None)
-    idle, iowait, steal = rates["idle"], rates["iowait"], rates["steal"]
+    rates = window.rates_of((), _CPU)
+    total = math.fsum(rate for rate in rates if rate is not None)
+    idle, iowait, steal = rates[:3]
     if not total or idle is None:
         return None, None, None
     resting = idle + (iowait or 0.0)
@@ -125,41 +135,44 @@ def _cpu(window: Window) -> tuple[float | None, float | None, float | None]:
 
 
 def _nic(fast: Window, slow: Window, labels: Labels) -> Nic:
-    received = fast.rate("nic", labels, "rx_bytes")
-    sent = fast.rate("nic", labels, "tx_bytes")
+    received, sent = fast.rates_of(labels, _BYTES)
     bytes_s = max(received or 0.0, sent or 0.0)
-    speed = fast.latest("nic", labels, "speed_mbps")
-    packets = (_nic_sum(slow, labels, "packets"), _nic_sum(slow, labels, "errors"))
+    speed, carrier = fast.latest_of(labels, _LINK)
+    flaps, *counts = slow.growths_of(labels, _RARE)
+    packets, errors = _sum(counts[:2]), _sum(counts[2:])
     return Nic(
         name=str(labels[0]),
         bytes_s=bytes_s,
         speed_mbps=speed,
         used=bytes_s * 8e-6 / speed if speed else None,
         direction="in" if (received or 0.0) >= (sent or 0.0) else "out",
-        errors=packets[1] / packets[0] if packets[0] and packets[1] is not None else None,
-        flaps=slow.growth("nic", labels, "carrier_changes"),
-        down=fast.latest("nic", labels, "carrier") == 0,
+        errors=errors / packets if packets and errors is not None else None,
+        flaps=flaps,
+        down=carrier == 0,
     )
 
 
-def _nic_sum(window: Window, labels: Labels, kind: str) -> float | None:
-    parts = [window.growth("nic", labels, f"{way}_{kind}") for way in ("rx", "tx")]
+def _sum(parts: Sequence[float | None]) -> float | None:
     read = [part for part in parts if part is not None]
     return sum(read) if read else None
 
 
+def _kworkers(window: Window) -> Iterator[tuple[Labels, float]]:
+    """Yield of each kind of kernel thread on how many CPUs it was, on the mean."""
+    for labels in window.entities("kworker"):
+        cores = scaled(window.rate("kworker", labels, "kworker_cpu_ms"), 1e-3)
+        if cores is not None:
+            yield labels, cores
+
+
 def _disk(window: Window, labels: Labels) -> Disk:
+    busy_ms, read, written = window.rates_of(labels, _DISK)
+    reads, read_ms, writes, write_ms = window.growths_of(labels, _DONE)
     return Disk(
         str(labels[0]),
-        scaled(window.rate("disk", labels, "busy_ms"), 1e-3),
-        _await(window, labels, "read"),
-        _await(window, labels, "write"),
-        (window.rate("disk", labels, "read_bytes") or 0.0) / 1e6,
-        (window.rate("disk", labels, "write_bytes") or 0.0) / 1e6,
+        scaled(busy_ms, 1e-3),
+        read_ms / reads if reads and read_ms is not None else None,
+        write_ms / writes if writes and write_ms is not None else None,
+        (read or 0.0) / 1e6,
+        (written or 0.0) / 1e6,
     )
-
-
-def _await(window: Window, labels: Labels, kind: str) -> float | None:
-    done = window.growth("disk", labels, f"{kind}s")
-    spent = window.growth("disk", labels, f"{kind}_ms")
-    return spent / done if done and spent is not None else None

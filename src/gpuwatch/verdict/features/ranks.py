@@ -3,7 +3,7 @@
 import msgspec
 
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.view import Window
+from gpuwatch.model.view import Columns, Window
 from gpuwatch.verdict.features.connections import Connection, connections
 from gpuwatch.verdict.features.rates import PAGE_MB, scaled
 
@@ -15,6 +15,13 @@ _WANTED = 0.02
 """Share of a CPU that threads must have wanted before it is told which part of it they got."""
 _HIDDEN_QUOTAS = {"cgroup.above", "cgroup.quota_cpus"}
 """Where these are absent there may be a quota that is not seen."""
+_RATES = Columns(
+    "thread_group", "threads", "sampled_threads", "run_ns", "delay_ns", "storage_read_bytes",
+    "storage_write_bytes",
+)  # fmt: skip
+_FACTS = Columns("thread_group", "world_size", "age_s")
+_MEMORY = Columns("cgroup", "memory_bytes", "memory_limit_bytes", "cpus_allowed")
+_PERIODS = Columns("cgroup", "throttled_periods", "periods")
 
 
 class Waits(msgspec.Struct, frozen=True):
@@ -114,15 +121,16 @@ def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
         role = _role(window, labels, waits.get((group, rank, name)))
         known = found.get((group, rank))
         if known is None:
+            world, age_s = window.latest_of(labels, _FACTS)
             known = found[group, rank] = Threads(
                 group,
                 rank,
                 _number(labels[3]),
                 _number(labels[4]),
-                _world(window, labels),
+                None if world is None else int(world),
                 {},
                 _allowance(window, group, rank),
-                window.latest("thread_group", labels, "age_s"),
+                age_s,
                 sockets.get((group, rank), ()),
             )
         known.roles[name] = role
@@ -156,18 +164,15 @@ def _shares(counts: dict[str, float], *, starved: bool) -> Waits | None:
 
 
 def _role(window: Window, labels: Labels, waits: Waits | None) -> Role:
-    threads = window.rate("thread_group", labels, "threads")
-    sampled = window.rate("thread_group", labels, "sampled_threads")
-    run = window.rate("thread_group", labels, "run_ns")
-    delay = window.rate("thread_group", labels, "delay_ns")
+    threads, sampled, run, delay, read, written = window.rates_of(labels, _RATES)
     return Role(
         threads,
         run / 1e9 / sampled if run is not None and sampled else None,
         delay / 1e9 / sampled if delay is not None and sampled else None,
         scaled(run, 1e-9),
         window.latest("placement", labels[:3], "cpus_allowed"),
-        scaled(window.rate("thread_group", labels, "storage_read_bytes"), 1e-6),
-        scaled(window.rate("thread_group", labels, "storage_write_bytes"), 1e-6),
+        scaled(read, 1e-6),
+        scaled(written, 1e-6),
         waits,
     )
 
@@ -186,11 +191,10 @@ def _allowance(window: Window, group: str, rank: str) -> Allowance:
             best = labels
     if best is None:
         return Allowance()
-    used = window.latest("cgroup", best, "memory_bytes")
-    limit = window.latest("cgroup", best, "memory_limit_bytes")
+    used, limit, cpus = window.latest_of(best, _MEMORY)
     return Allowance(
         _stopped(window, best),
-        window.latest("cgroup", best, "cpus_allowed"),
+        cpus,
         used / limit if used is not None and limit else None,
         scaled(window.rate("cgroup", best, "refaults"), PAGE_MB),
     )
@@ -198,19 +202,13 @@ def _allowance(window: Window, group: str, rank: str) -> Allowance:
 
 def _stopped(window: Window, labels: Labels) -> float | None:
     """Return the share of periods in which a quota stopped a cgroup; 0 where it has none."""
-    stopped = window.growth("cgroup", labels, "throttled_periods")
-    periods = window.growth("cgroup", labels, "periods")
+    stopped, periods = window.growths_of(labels, _PERIODS)
     if window.latest("cgroup", labels, "quota_cpus") is None:
         hidden = {labels[0] for labels in window.entities("absence")} & _HIDDEN_QUOTAS
         return None if hidden else 0.0
     if stopped is None or periods is None:
         return None
     return min(1.0, stopped / periods) if periods else 0.0
-
-
-def _world(window: Window, labels: Labels) -> int | None:
-    world = window.latest("thread_group", labels, "world_size")
-    return None if world is None else int(world)
 
 
 def _number(label: object) -> int | None:

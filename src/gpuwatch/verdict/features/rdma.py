@@ -3,11 +3,16 @@
 import msgspec
 
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.view import Window
+from gpuwatch.model.view import Columns, Window
 
 __all__ = ["Rdma", "rdma"]
 
-_AGAIN = ("packet_seq_err", "implied_nak_seq_err", "adaptive_retrans", "retrans_packets")
+_COUNTS = Columns(
+    "rdma", "tx_packets", "local_ack_timeout_err", "link_downed", "packet_seq_err",
+    "implied_nak_seq_err", "adaptive_retrans", "retrans_packets",
+)  # fmt: skip
+_BYTES = Columns("rdma", "rx_bytes", "tx_bytes")
+_PAUSES = Columns("nic", "rx_pause_us", "tx_pause_us")
 
 
 class Rdma(msgspec.Struct, frozen=True):
@@ -33,25 +38,19 @@ def rdma(window: Window) -> tuple[Rdma, ...]:
 
 
 def _port(window: Window, labels: Labels) -> Rdma:
-    sent = window.growth("rdma", labels, "tx_packets")
-    again = [window.growth("rdma", labels, name) for name in _AGAIN]
+    sent, timeouts, downed, *again = window.growths_of(labels, _COUNTS)
     known = [count for count in again if count is not None]
-    moved = [window.rate("rdma", labels, way) or 0.0 for way in ("rx_bytes", "tx_bytes")]
-    netdev = str(labels[1]) if labels[1] is not None else None
+    held, holds = window.rates_of((labels[1],), _PAUSES)
     return Rdma(
         port=str(labels[0]),
-        bytes_s=max(moved),
+        bytes_s=max(moved or 0.0 for moved in window.rates_of(labels, _BYTES)),
         again=sum(known) / sent if known and sent else None,
-        timeouts=window.growth("rdma", labels, "local_ack_timeout_err"),
-        downed=window.growth("rdma", labels, "link_downed"),
-        held=_paused(window, netdev, "rx_pause_us"),
-        holds=_paused(window, netdev, "tx_pause_us"),
+        timeouts=timeouts,
+        downed=downed,
+        held=_share(held),
+        holds=_share(holds),
     )
 
 
-def _paused(window: Window, netdev: str | None, metric: str) -> float | None:
-    for labels in window.entities("nic"):
-        if labels[0] == netdev:
-            rate = window.rate("nic", labels, metric)
-            return None if rate is None else min(1.0, rate / 1e6)
-    return None
+def _share(paused_us: float | None) -> float | None:
+    return None if paused_us is None else min(1.0, paused_us / 1e6)
