@@ -21,7 +21,7 @@ PATIENCE_INTERVALS = 5
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 STEADY_S = 60.0
-"""A stream that lasted so long makes the next pause short again."""
+"""A stream that lasted so long is no part of what was lost before it."""
 MAX_REASON = 400
 
 State = Literal["connecting", "streaming", "lost", "refused", "ended"]
@@ -63,7 +63,7 @@ async def supervise(
         interval_s: of the agent's frames.
     """
     loop = asyncio.get_running_loop()
-    failures = 0
+    lost_at: float | None = None
     streamed = False
     reason: tuple[str | None, str | None] = None, None
     while True:
@@ -77,14 +77,19 @@ async def supervise(
         steady = link.streaming_since is not None and (
             loop.time() - link.streaming_since >= STEADY_S
         )
-        failures = 1 if steady else failures + 1
+        if steady or lost_at is None:
+            lost_at = loop.time()
         listener.link("lost", error.step, *reason)
-        await asyncio.sleep(_pause_s(failures))
+        await asyncio.sleep(_pause_s(loop.time() - lost_at))
 
 
-def _pause_s(failures: int) -> float:
-    """Return how long to wait: full jitter, so that a thousand nodes do not come back at once."""
-    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16))
+def _pause_s(lost_s: float) -> float:
+    """Return how long to wait before the next attempt.
+
+    At most as long as the link is lost already: what lasted a moment is over a moment later, and
+    attempts become rare as it lasts. Full jitter, so that a thousand nodes do not come back at once.
+    """
+    longest = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, lost_s))
     return random.uniform(0, longest)  # noqa: S311 - no secret
 
 

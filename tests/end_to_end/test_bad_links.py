@@ -1,0 +1,187 @@
+"""Links that stop, throttle, flip a bit and drop, side by side: what the viewer makes of each.
+
+S12, S14: a link that goes silent is seen by our own clock, and no other node notices.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpuwatch.cli.watch import Watch
+from gpuwatch.job.file import read
+from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
+from gpuwatch.model.verdict import JobVerdict
+from gpuwatch.model.view import View
+from gpuwatch.verdict.thresholds import parse
+from gpuwatch_process import run_gpuwatch
+from sshd import NEEDS_SSHD, Sshd
+from tcp_proxy import TcpProxy
+
+pytestmark = list(NEEDS_SSHD)
+
+SLOW_BYTES = 8000.0
+US = 1_000_000
+
+
+class Seen:
+    """A sink that keeps everything, and lets a test wait for what it wants to see."""
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self.ticks: list[tuple[Tick, View, JobVerdict]] = []
+        self._news = asyncio.Event()
+
+    def event(self, event: AnyEvent) -> None:
+        self.events.append(event)
+
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
+        self.ticks.append((tick, view, verdict))
+        self._news.set()
+
+    async def until(self, condition: Callable[[], Any], within_s: float) -> None:
+        """Wait, tick by tick, for a condition."""
+        async with asyncio.timeout(within_s):
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
+    def samples(self, node: str, since_us: int = 0) -> list[Sample]:
+        return [
+            e
+            for e in self.events
+            if isinstance(e, Sample) and e.node == node and e.arrived_us >= since_us
+        ]
+
+    def links(self, node: str, since_us: int) -> list[Link]:
+        return [
+            e
+            for e in self.events
+            if isinstance(e, Link) and e.node == node and e.arrived_us >= since_us
+        ]
+
+    def states(self, node: str, since_us: int) -> list[tuple[float, bool, bool, str]]:
+        """Return seconds, whether late, whether stale, and the verdict of each tick since then."""
+        return [
+            (
+                (tick.arrived_us - since_us) / US,
+                next(n for n in view.nodes if n.name == node).late,
+                next(n for n in view.nodes if n.name == node).stale,
+                next(v.state for v in verdict.nodes if v.node == node),
+            )
+            for tick, view, verdict in self.ticks
+            if tick.arrived_us >= since_us
+        ]
+
+
+def now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Any:
+    with Sshd(tmp_path / "sshd") as server:
+        yield server
+
+
+def job_of(folder: Path, server: Sshd, ports: dict[str, int]) -> Any:
+    """Return a job whose nodes are all one sshd, each by a way of its own."""
+    key = server.known_hosts.read_text().partition(" ")[2]
+    known = folder / "known_hosts"
+    known.write_text("".join(f"[127.0.0.1]:{port} {key}" for port in ports.values()))
+    nodes = "\n".join(
+        f"- {{name: {name}, host: 127.0.0.1, port: {port}, user: root}}"
+        for name, port in ports.items()
+    )
+    login = f"ssh: {{known_hosts: {known}, config: /dev/null, identity: {server.identity}}}"
+    file = folder / "job.yaml"
+    file.write_text(f"job: bad-links\nnodes:\n{nodes}\n{login}\n")
+    return read(file, parse)
+
+
+async def test_each_kind_of_bad_link_is_told_and_comes_back(sshd: Sshd, tmp_path: Path) -> None:
+    seen = Seen()
+    async with AsyncExitStack() as stack:
+        proxies = {
+            name: await stack.enter_async_context(TcpProxy(sshd.port))
+            for name in ("stopped", "slow", "flipped", "dropped")
+        }
+        ports = {name: proxy.port for name, proxy in proxies.items()} | {"well": sshd.port}
+        watch = Watch(job_of(tmp_path, sshd, ports), tmp_path / "R")
+        sinks = watch.start(time.time_ns() // 1000, now_us())
+        engine = watch.engine((*sinks, seen))
+        try:
+            await seen.until(lambda: all(len(seen.samples(n)) > 2 for n in ports), 20)
+            began = now_us()
+            proxies["stopped"].flowing.clear()
+            proxies["slow"].rate = SLOW_BYTES
+            proxies["flipped"].flips = 1
+            await proxies["dropped"].refuse()
+            await seen.until(lambda: now_us() >= began + 2 * US, 5)
+            await proxies["dropped"].listen()
+            dropped_until = now_us()
+            await seen.until(lambda: now_us() >= began + 7.5 * US, 10)
+            proxies["stopped"].flowing.set()
+            stopped_until = now_us()
+            await seen.until(lambda: seen.samples("stopped", stopped_until), 10)
+        finally:
+            await watch.close(engine)
+    stopped_is_late_then_stale_then_back(seen, began, stopped_until)
+    for name, since in (("flipped", began), ("dropped", dropped_until)):
+        assert seen.samples(name, since)[0].arrived_us < since + 3 * US, name
+        assert "lost" in {link.state for link in seen.links(name, began)}
+    assert not seen.links("slow", began)[:-1]
+    assert len(seen.samples("slow", began)) >= 7
+    the_others_keep_their_beat(seen, began)
+    gaps_are_recorded(tmp_path / "R")
+
+
+def stopped_is_late_then_stale_then_back(seen: Seen, began: int, until: int) -> None:
+    states = seen.states("stopped", began)
+    for seconds, late, stale, verdict in states:
+        if seconds < 1.5:
+            assert not late
+        elif 3.5 < seconds < (until - began) / US:
+            assert late
+        if seconds < 4:
+            assert not stale
+        elif 6 < seconds < (until - began) / US:
+            assert stale
+            assert verdict == "UNKNOWN"
+    blamed = {
+        node
+        for tick, _, verdict in seen.ticks
+        if began + 6 * US < tick.arrived_us < until
+        for culprit in verdict.job.culprits
+        for node in culprit.nodes
+    }
+    assert "stopped" not in blamed
+    lost = next(link for link in seen.links("stopped", began) if link.state == "lost")
+    assert lost.reason == "no word for 5 s"
+    assert seen.samples("stopped", until)[0].arrived_us < until + 3 * US
+
+
+def the_others_keep_their_beat(seen: Seen, began: int) -> None:
+    """The node beside them misses no tick, and is heard as regularly as before."""
+    sequences = [sample.sequence for sample in seen.samples("well")]
+    assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+    during = [sample.arrived_us for sample in seen.samples("well", began)]
+    assert max(b - a for a, b in pairwise(during)) < 1.5 * US
+    ticks = [tick.arrived_us for tick, _, _ in seen.ticks if tick.arrived_us >= began]
+    assert max(b - a for a, b in pairwise(ticks)) < 1.5 * US
+    assert not any(late for _, late, _, _ in seen.states("well", began))
+
+
+def gaps_are_recorded(recording: Path) -> None:
+    done = run_gpuwatch("report", recording, "--json")
+    gaps = {gap["node"]: gap["reason"] for gap in msgspec.json.decode(done.stdout)["gaps"]}
+    assert gaps.keys() == {"stopped", "flipped", "dropped"}
+    assert gaps["stopped"] == "no word for 5 s"
+    assert "the connection closed" in gaps["dropped"]
+    assert gaps["flipped"]
