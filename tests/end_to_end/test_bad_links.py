@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from gpuwatch.cli.watch import Watch
+from gpuwatch.feed.live import Live
 from gpuwatch.job.file import read
-from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
+from gpuwatch.model.event import AnyEvent, Fault, Link, Sample, Tick
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.verdict.thresholds import parse
@@ -140,6 +141,32 @@ async def test_each_kind_of_bad_link_is_told_and_comes_back(sshd: Sshd, tmp_path
     assert len(seen.samples("slow", began)) >= 7
     the_others_keep_their_beat(seen, began)
     gaps_are_recorded(tmp_path / "R")
+
+
+async def test_what_a_link_held_back_is_never_shown_as_new(sshd: Sshd) -> None:
+    """Viewer and node are one machine here: one clock tells how old each sample is."""
+    async with TcpProxy(sshd.port) as proxy:
+        node = sshd.node("n", port=proxy.port)
+        key = sshd.known_hosts.read_text().partition(" ")[2]
+        sshd.known_hosts.write_text(f"[127.0.0.1]:{proxy.port} {key}")
+        live = Live([node], 0.2)
+        samples: list[Sample] = []
+        told = ""
+        async with asyncio.timeout(20):
+            async for event in live:
+                if isinstance(event, Sample):
+                    samples.append(event)
+                if len(samples) == 5 and proxy.flowing.is_set() and not told:
+                    proxy.flowing.clear()
+                    asyncio.get_running_loop().call_later(3, proxy.flowing.set)
+                told = event.text if isinstance(event, Fault) else told
+                if told and len(samples) > 8:
+                    break
+        await live.close()
+    assert told.startswith("samples over 1 s under way, left out: ")
+    assert max(s.arrived_us - s.node_mono_us for s in samples) < 1.1 * US
+    assert samples[-1].sequence - len(samples) > 5
+    assert len({s.agent_id for s in samples}) == 1
 
 
 def stopped_is_late_then_stale_then_back(seen: Seen, began: int, until: int) -> None:

@@ -37,6 +37,15 @@ def test_nothing_is_known_before_a_heartbeat_is_answered() -> None:
     assert offset.heard(1, (1110, 1120, 1120), (130, 130)) == (1000, 10)
 
 
+def test_a_frame_is_at_most_as_old_as_it_was_under_way() -> None:
+    offset = Offset()
+    offset.sent(1, 100)
+    assert offset.trip_us(1, (10_000, 10_500), 5_700) == 5_100
+    assert offset.trip_us(2, (10_000, 10_500), 5_700) is None
+    assert offset.trip_us(1, (10_000, 9_000), 5_700) is None
+    assert offset.trip_us(1, (10_000, 90_000), 5_700) is None
+
+
 def test_k34_a_clock_that_is_set_counts_at_once() -> None:
     offset = Offset()
     offset.sent(1, 100)

@@ -14,6 +14,7 @@ from gpuwatch.feed.decode import Damage, Decoder, Farewell, Frame, Greeting
 from gpuwatch.feed.offset import Offset
 from gpuwatch.feed.queue import Queue, mono_us, wall_us
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link
+from gpuwatch.model.view import STALE_TICKS
 from gpuwatch.transport.link import Step
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.payload import agent_config, payload
@@ -35,7 +36,8 @@ class Live:
         self.nodes = tuple(nodes)
         self.interval_s = interval_s
         self._queue = Queue()
-        self._ears = [_Ear(node.name, self._queue) for node in self.nodes]
+        old_us = round(STALE_TICKS * interval_s * 1e6)
+        self._ears = [_Ear(node.name, self._queue, old_us) for node in self.nodes]
         self._transports = Transports()
         self._main: asyncio.Task[None] | None = None
         self._event_no = 0
@@ -86,15 +88,17 @@ class Live:
 class _Ear:
     """Hears one node's link, and queues what it means."""
 
-    def __init__(self, node: str, queue: Queue) -> None:
+    def __init__(self, node: str, queue: Queue, old_us: int) -> None:
         self.step: Step = "resolve"
         self._node = node
         self._queue = queue
+        self._old_us = old_us
         self.opened()
 
     def opened(self) -> None:
         self._decoder = Decoder()
         self._offset = Offset()
+        self._left_out = 0
 
     def link(
         self, state: State, step: Step, reason: str | None = None, hint: str | None = None
@@ -123,6 +127,10 @@ class _Ear:
 
     def _sample(self, frame: Frame) -> None:
         arrived_us, seen_us = mono_us(), wall_us()
+        stamps = frame.beat_us, frame.mono_us
+        if (self._offset.trip_us(frame.beat, stamps, arrived_us) or 0) > self._old_us:
+            self._leave_out()
+            return
         offset = self._offset.heard(
             frame.beat,
             (frame.beat_us, frame.mono_us, frame.wall_us),
@@ -141,6 +149,13 @@ class _Ear:
             offset_error_us=error_us,
             tables=frame.tables,
         )
+
+    def _leave_out(self) -> None:
+        """Show nothing old as new: a link that stood still delivers what is past."""
+        self._left_out += 1
+        if self._left_out & (self._left_out - 1) == 0:
+            text = f"samples over {self._old_us / 1e6:g} s under way, left out: {self._left_out} so far"
+            self._fault("wire", text)
 
     def _fault(self, source: str, text: str) -> None:
         self._queue.put(Fault, node=self._node, source=source, text=text)

@@ -28,6 +28,26 @@ class Offset:
         if len(self._sent) > KEPT_BEATS:
             del self._sent[next(iter(self._sent))]
 
+    def trip_us(self, beat: int, node: tuple[int, int], came_us: int) -> int | None:
+        """Return how long a frame and the beat that it cites were under way, taken together.
+
+        The frame is at most so old when it comes, whatever the two clocks say.
+
+        Args:
+            beat: that the frame cites.
+            node: when the beat was heard and when the frame was taken, on the node's clock.
+            came_us: when the frame came, on the viewer's clock.
+
+        Returns:
+            None where the beat is not known any more, or the stamps cannot be right.
+        """
+        heard_us, taken_us = node
+        sent_us = self._sent.get(beat)
+        if sent_us is None or taken_us < heard_us:
+            return None
+        trip_us = (came_us - sent_us) - (taken_us - heard_us)
+        return trip_us if trip_us >= 0 else None
+
     def heard(
         self,
         beat: int,
@@ -48,12 +68,10 @@ class Offset:
         """
         heard_us, taken_us, node_wall_us = node
         came_us, viewer_wall_us = viewer
-        sent_us = self._sent.get(beat)
-        if sent_us is not None:
-            trip_us = (came_us - sent_us) - (taken_us - heard_us)
-            if trip_us >= 0 and taken_us >= heard_us:
-                between_us = ((heard_us - sent_us) + (taken_us - came_us)) // 2
-                self._exchanges.append((trip_us, between_us))
+        trip_us = self.trip_us(beat, (heard_us, taken_us), came_us)
+        if trip_us is not None:
+            between_us = (heard_us - self._sent[beat] + taken_us - came_us) // 2
+            self._exchanges.append((trip_us, between_us))
         if not self._exchanges:
             return None
         trip_us, between_us = min(self._exchanges)
