@@ -1,7 +1,7 @@
 """A node without its GPUs and ranks: CPUs, ports, disks."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -112,7 +112,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
         tuple(_disk(fast, labels) for labels in fast.entities("disk") if labels[1] == "disk"),
         scaled(io_us, 1e-6),
         scaled(cpu_us, 1e-6),
-        {str(labels[0]): cores for labels, cores in _kworkers(fast)},
+        {str(labels[0]): ms / 1e3 for labels, ms in fast.rates("kworker", "kworker_cpu_ms")},
         disorder(fast) or disorder(slow),
         mounts(fast),
         rdma(slow),
@@ -155,14 +155,6 @@ def _nic(fast: Window, slow: Window, labels: Labels) -> Nic:
 def _sum(parts: Sequence[float | None]) -> float | None:
     read = [part for part in parts if part is not None]
     return sum(read) if read else None
-
-
-def _kworkers(window: Window) -> Iterator[tuple[Labels, float]]:
-    """Yield of each kind of kernel thread on how many CPUs it was, on the mean."""
-    for labels in window.entities("kworker"):
-        cores = scaled(window.rate("kworker", labels, "kworker_cpu_ms"), 1e-3)
-        if cores is not None:
-            yield labels, cores
 
 
 def _disk(window: Window, labels: Labels) -> Disk:

@@ -113,12 +113,14 @@ def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
         window: what is told as a mean.
         slow: where a thread was looked at too seldom in the other, as on a busy node.
     """
-    waits = _waits(slow) | _waits(window)
+    roles, waits = window.entities("thread_group"), _waits(window)
+    if any(labels[:3] not in waits for labels in roles):
+        waits = _waits(slow) | waits
     sockets = connections(window, slow)
     found: dict[tuple[str, str], Threads] = {}
-    for labels in window.entities("thread_group"):
+    for labels in roles:
         group, rank, name = str(labels[0]), str(labels[1]), str(labels[2])
-        role = _role(window, labels, waits.get((group, rank, name)))
+        role = _role(window, labels, waits.get(labels[:3]))
         known = found.get((group, rank))
         if known is None:
             world, age_s = window.latest_of(labels, _FACTS)
@@ -137,20 +139,20 @@ def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
     return tuple(found.values())
 
 
-def _waits(window: Window) -> dict[tuple[str, str, str], Waits]:
-    every: dict[tuple[str, str, str], dict[str, float]] = {}
-    starved: dict[tuple[str, str, str], dict[str, float]] = {}
+def _waits(window: Window) -> dict[Labels, Waits]:
+    """Return by group, rank and role where threads were found."""
+    every: dict[Labels, dict[str, float]] = {}
+    starved: dict[Labels, dict[str, float]] = {}
     for labels, count in window.growths("thread_wait", "wait_samples"):
         if count == 0:
             continue
-        key, family = (str(labels[0]), str(labels[1]), str(labels[2])), str(labels[3])
+        key, family = labels[:3], str(labels[3])
         for table in (every, starved) if labels[4] == "idle" else (every,):
             role = table.setdefault(key, {})
             role[family] = role.get(family, 0.0) + count
     found = {}
     for key, counts in every.items():
-        alone = starved.get(key, {})
-        known = _shares(alone, starved=True) or _shares(counts, starved=False)
+        known = _shares(starved.get(key, {}), starved=True) or _shares(counts, starved=False)
         if known:
             found[key] = known
     return found
