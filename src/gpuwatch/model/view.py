@@ -76,7 +76,10 @@ class Point(msgspec.Struct, frozen=True, eq=False):
 
 
 class Window(msgspec.Struct, frozen=True, eq=False):
-    """A stretch of one node's time, between two of its samples."""
+    """A stretch of one node's time, between two of its samples.
+
+    `_values` keeps what the last sample has, by scope and entity; all windows of a view share it.
+    """
 
     first: Point
     last: Point
@@ -211,6 +214,7 @@ class NodeView(msgspec.Struct, frozen=True, eq=False):
     interval_us: int
     points: tuple[Point, ...]
     faults: tuple[Fault, ...]
+    _values: dict[str, dict[Labels, Values]] = {}
 
     @property
     def late(self) -> bool:
@@ -238,7 +242,7 @@ class NodeView(msgspec.Struct, frozen=True, eq=False):
             first = point
             if point.sample.node_mono_us <= start_us:
                 break
-        return Window(first, last)
+        return Window(first, last, self._values)
 
     def absences(self) -> Iterator[tuple[str, str]]:
         """Yield what could not be read, and why: (source or source.metric, reason)."""

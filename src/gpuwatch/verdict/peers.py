@@ -6,6 +6,7 @@ its own on each node, and is taken for the same job: the largest one, where a no
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Values
@@ -39,6 +40,7 @@ class Survey:
 
     def __init__(self, view: View, thresholds: Thresholds, lost: float = 0.0) -> None:
         self._jobs: dict[tuple[str, str], str] = {}
+        self._groups: dict[str, dict[str, dict[str, int]]] = {}
         seen: Counter[str] = Counter()
         world: dict[str, int] = {}
         speeds: dict[str, list[float]] = {}
@@ -73,10 +75,10 @@ class Survey:
         return UNSEEN if group is None else self._jobs.get((node, group), group)
 
     def _belongs(self, node: NodeView) -> bool:
-        return any(self._jobs.get((node.name, group)) == self.main for group in _groups(node))
+        return any(self._jobs[node.name, group] == self.main for group in self._groups[node.name])
 
     def _ranks(self, node: NodeView, seen: Counter[str], world: dict[str, int]) -> None:
-        groups = _groups(node)
+        groups = self._groups[node.name] = _groups(node)
         sessions = [group for group in groups if group.startswith("session:")]
         largest = max(sessions, key=lambda g: (len(groups[g]), g), default=None)
         for group, ranks in groups.items():
@@ -107,16 +109,17 @@ def _homes(view: View) -> dict[str, str]:
 
 def _fastest_ms(nodes: Sequence[NodeView], homes: Mapping[str, str]) -> float | None:
     """Return the shortest round trip between two nodes: of what sends, as only that is measured."""
-    trips = []
+    fastest = inf
     for node in nodes:
         window = node.window(_RECENT_S)
-        sent = dict(window.growths("connection", "acked_bytes")) if window else {}
-        for row in node.sample.rows("connection") if node.sample else ():
+        for row in window.last.sample.rows("connection") if window else ():
             trip = row.values[_TRIP]
+            if not trip or trip >= fastest or row.labels[2] != "main":
+                continue
             leads = homes.get(str(row.labels[3]), node.name) != node.name
-            if trip and leads and row.labels[2] == "main" and sent.get(row.labels):
-                trips.append(trip / 1e3)
-    return min(trips, default=None)
+            if leads and window and window.growth("connection", row.labels, "acked_bytes"):
+                fastest = trip
+    return fastest / 1e3 if fastest < inf else None
 
 
 def _busy(node: NodeView, thresholds: Thresholds) -> bool:
