@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpuwatch.agent.host import Host, Options
 from gpuwatch.agent.ranks import Census, Rank, _pattern, stat_of
 from gpuwatch.agent.sources import threads
-from gpuwatch.agent.thread import Access, Gone, Look, Thread, Watched
+from gpuwatch.agent.thread import STAT_EVERY, Access, Gone, Look, Thread, Watched
 
 
 def stat_text(pid: int, comm: bytes, state: str, ppid: int, faults: int = 0, start: int = 100) -> bytes:  # fmt: skip
@@ -186,10 +186,10 @@ def test_stat_of_anything(raw: bytes) -> None:
 class Fake:
     """The files of one thread."""
 
-    def __init__(self, root: Path) -> None:
-        self.folder = root / "proc/7/task/7"
+    def __init__(self, root: Path, tid: int = 7) -> None:
+        self.folder = root / f"proc/7/task/{tid}"
         self.folder.mkdir(parents=True)
-        self.thread = Thread(Host(str(root)), 7, 7, Access())
+        self.thread = Thread(Host(str(root)), 7, tid, Access())
 
     def write(self, sched: str, state: str = "S", wchan: str = "pipe_read", **more: int) -> None:
         (self.folder / "schedstat").write_text(sched + "\n")
@@ -205,8 +205,33 @@ def fake(tmp_path: Path) -> Fake:
 def test_differences_begin_at_the_first_look(fake: Fake) -> None:
     fake.write("5000 100 3", faults=9)
     assert fake.thread.look(0.0) == (True, "pipe", 0, 0, 0)
-    fake.write("7000 150 4", faults=11)
-    assert fake.thread.look(1.0) == (True, "pipe", 2000, 50, 2)
+    fake.write("7000 150 4")
+    assert fake.thread.look(1.0) == (True, "pipe", 2000, 50, 0)
+
+
+def test_page_faults_are_told_after_a_few_looks_each_once(fake: Fake) -> None:
+    told = 0
+    for turn in range(4 * STAT_EVERY):
+        fake.write(f"{5000 + turn} 100 3", faults=9 + turn)
+        told += fake.thread.look(float(turn)).major_faults
+        assert turn - STAT_EVERY <= told <= turn
+
+
+def test_what_wchan_alone_does_not_tell_is_looked_up_in_the_stack(fake: Fake) -> None:
+    stack = "[<0>] folio_wait_bit_common+0x1/0x2\n[<0>] nfs_file_read+0x1/0x2\n"
+    (fake.folder / "stack").write_text(stack)
+    fake.write("5000 100 3")
+    assert fake.thread.look(0.0).wait == "pipe"
+    for turn, wchan in enumerate(("folio_wait_bit_common", "wait_woken", "io_cqring_wait", "0")):
+        fake.write(f"{6000 + turn} 100 4", state="D", wchan=wchan)
+        assert fake.thread.look(1.0 + turn).wait == "netfs"
+
+
+def test_a_helper_asleep_is_asked_where_at_the_second_look(tmp_path: Path) -> None:
+    fake = Fake(tmp_path, tid=8)
+    fake.write("5000 100 3")
+    assert fake.thread.look(0.0).wait == "unknown"
+    assert fake.thread.look(1.0).wait == "pipe"
 
 
 def test_a_thread_that_did_not_run_waits_where_it_waited(fake: Fake) -> None:
@@ -255,6 +280,7 @@ def test_running_and_ready(fake: Fake) -> None:
 def test_a_reused_id_is_another_thread(fake: Fake) -> None:
     fake.write("5000 100 3", start=100)
     fake.thread.look(0.0)
+    fake.thread.close()  # while a file is open, it is that of the thread that ended
     fake.write("10 0 1", start=200)
     with pytest.raises(Gone):
         fake.thread.look(1.0)

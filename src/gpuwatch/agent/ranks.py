@@ -21,6 +21,8 @@ ROUNDS = 12
 TICKS_A_SECOND = 100
 """USER_HZ, in which /proc/PID/stat tells when a process began, after the node did."""
 MAX_UPTIME_S = 1e10
+MAX_DIGITS = 20
+"""Of a number in a stat file."""
 YOUNG_S = 30.0
 """Until this age each scan looks again: a launcher forks first and becomes the rank by exec."""
 MAX_ENVIRON = 1 << 18
@@ -93,9 +95,9 @@ def stat_of(raw: bytes) -> Optional[Stat]:
     """Parse a stat file, None where it is none; comm may hold anything, so its end is the last `)`."""
     end = raw.rfind(b")")
     fields = raw[end + 2 :].split(None, 20)
-    if any(len(field) > 20 for field in fields[:20]):
-        return None
     try:
+        if max(map(len, fields[:20])) > MAX_DIGITS:
+            return None
         return Stat(
             comm=raw[raw.index(b"(") + 1 : end],
             state=fields[0].decode("ascii"),

@@ -29,6 +29,8 @@ FAMILIES = {
     "process": "waits for a child, or is stopped",
     "unknown": "blocked on what has no known name",
 }
+PLAIN = ("futex", "poll", "socket", "pipe", "sleep")
+"""Families that no deeper frame makes another one."""
 STORAGE = ("block-read", "block-write", "netfs", "fuse")
 
 BEGINNINGS = {
@@ -92,6 +94,7 @@ MAX_STACKS = 128
 _families: Dict[str, str] = {}
 _known: Dict[str, str] = {}
 _stacks: Dict[bytes, str] = {}
+_plain: Dict[bytes, str] = {}
 
 
 def family(state: str, stack: Optional[bytes], wchan: Optional[bytes]) -> str:
@@ -109,11 +112,29 @@ def family(state: str, stack: Optional[bytes], wchan: Optional[bytes]) -> str:
         return OF_STATE[state]
     found = _of_stack(stack) if stack else "unknown"
     if found == "unknown" and wchan:
-        name = wchan[:128].decode("ascii", "replace").strip().lstrip("_")
+        name = _name(wchan)
         found = symbol_family(name)
         if not stack:
             found = ALONE.get(name, found)
     return found
+
+
+def plain(wchan: Optional[bytes]) -> Optional[str]:
+    """Return the family of a sleeper whose wchan alone tells it, None where more must be read.
+
+    io_uring sleeps in io_schedule(), which a stack shows and wchan does not.
+    """
+    if not wchan or wchan == b"0":
+        return None
+    found = _plain.get(wchan)
+    if found is None:
+        if len(_plain) >= MAX_KNOWN:
+            _plain.clear()
+        name = _name(wchan)
+        told = symbol_family(name)
+        is_plain = told in PLAIN and not name.startswith("io_")
+        found = _plain[wchan] = told if is_plain else ""
+    return found or None
 
 
 def symbol_family(name: str) -> str:
@@ -124,6 +145,10 @@ def symbol_family(name: str) -> str:
             _known.clear()
         found = _known[name] = _longest(name)
     return found
+
+
+def _name(wchan: bytes) -> str:
+    return wchan[:128].decode("ascii", "replace").strip().lstrip("_")
 
 
 def _longest(name: str) -> str:

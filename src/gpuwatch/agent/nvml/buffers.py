@@ -40,20 +40,20 @@ class Buffers(object):
 
     def __init__(self, nvml: Any, calls: Iterable[Call], interval_s: float) -> None:
         self._nvml = nvml
-        self._calls = list(calls)
+        self._kinds = [call.arguments[0] for call in calls]
         self._interval_us = int(interval_s * 1000000)
         self._room: Dict[int, Any] = {}
         self._last_us: Dict[Tuple[int, int], int] = {}
         self._last: Dict[Tuple[int, int], Tuple[float, Union[Summary, str]]] = {}
 
-    def read(self, index: int, device: Any) -> Dict[Call, Union[Summary, str]]:
+    def read(self, index: int, device: Any) -> List[Union[Summary, str]]:
         """Return the answer to each call; raises what NVML raises, but for nothing new."""
-        summaries: Dict[Call, Union[Summary, str]] = {}
-        for call in self._calls:
-            kind = call.arguments[0]
-            after_us = self._last_us.get((index, kind), 0)
-            summaries[call] = self.sum_up(index, kind, self._samples(device, kind, after_us))
-        return summaries
+        return [
+            self.sum_up(
+                index, kind, self._samples(device, kind, self._last_us.get((index, kind), 0))
+            )
+            for kind in self._kinds
+        ]
 
     def forget(self, index: int) -> None:
         """Take it that this is another GPU now."""

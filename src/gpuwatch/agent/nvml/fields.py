@@ -1,6 +1,6 @@
 """Field values: many counters of one GPU in one call, each with a return code of its own."""
 
-from typing import Any, Dict, Iterable
+from typing import Any, Iterable, List
 
 from gpuwatch.agent.nvml import raw
 from gpuwatch.agent.nvml.locator import Answer, Call, why
@@ -26,16 +26,14 @@ class Fields(object):
             number, scope = (call.arguments + (0,))[:2]
             self._values[place].fieldId, self._values[place].scopeId = number, scope
 
-    def read(self, _: int, device: Any) -> Dict[Call, Answer]:
+    def read(self, _: int, device: Any) -> List[Answer]:
         """Return the answer to each call; raises what the call as a whole raises."""
         raw.call(self._nvml, "nvmlDeviceGetFieldValues", device, self._count, self._values)
-        answers: Dict[Call, Answer] = {}
         told = raw.FIELD.iter_unpack(raw.bytes_of(self._values, self._size))
-        for call, (_, _, _, _, of_type, code, value) in zip(self._calls, told):
-            answers[call] = (
-                why(self._nvml.NVMLError(code)) if code else raw.value_in(value, of_type)
-            )
-        return answers
+        return [
+            why(self._nvml.NVMLError(code)) if code else raw.value_in(value, of_type)
+            for _, _, _, _, of_type, code, value in told
+        ]
 
     def forget(self, index: int) -> None:
         """Take it that this is another GPU now."""

@@ -34,7 +34,7 @@ class Gpm(object):
         self._calls = list(calls)
         self._pairs: Dict[int, List[Any]] = {}
         self._at: Dict[int, float] = {}
-        self._answers: Dict[int, Dict[Call, Answer]] = {}
+        self._answers: Dict[int, List[Answer]] = {}
         self._request = nvml.c_nvmlGpmMetricsGet_t()
         self._request.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._request.numMetrics = len(self._calls)
@@ -43,7 +43,7 @@ class Gpm(object):
         self._start = type(self._request).metrics.offset
         self._size = len(self._calls) * raw.METRIC.size
 
-    def read(self, index: int, device: Any) -> Dict[Call, Answer]:
+    def read(self, index: int, device: Any) -> List[Answer]:
         """Return the answer to each call; raises what NVML raises, but for lacking rights."""
         now = time.monotonic()
         if now - self._at.get(index, 0.0) >= MIN_S:
@@ -61,7 +61,7 @@ class Gpm(object):
             with contextlib.suppress(self._nvml.NVMLError):
                 self._nvml.nvmlGpmSampleFree(sample)
 
-    def _look(self, index: int, device: Any) -> Dict[Call, Answer]:
+    def _look(self, index: int, device: Any) -> List[Answer]:
         nvml = self._nvml
         if index not in self._pairs:
             if not nvml.nvmlGpmQueryDeviceSupport(device).isSupportedDevice:
@@ -76,12 +76,12 @@ class Gpm(object):
         self._request.sample1, self._request.sample2 = last, spare
         nvml.nvmlGpmMetricsGet(self._request)
         told = raw.METRIC.iter_unpack(raw.bytes_of(self._request, self._size, self._start))
-        return {call: self._answer(*next(told)[:3]) for call in self._calls}
+        return [self._answer(number, code, value) for number, code, value, _, _, _ in told]
 
     def _answer(self, number: int, code: int, value: float) -> Answer:
         if code:
             return why(self._nvml.NVMLError(code))
         return round(value, 1) if number < RATES else round(value * MIB, -5)
 
-    def _all(self, reason: str) -> Dict[Call, Answer]:
-        return dict.fromkeys(self._calls, reason)
+    def _all(self, reason: str) -> List[Answer]:
+        return [reason] * len(self._calls)

@@ -1,6 +1,6 @@
 """NVLinks of a GPU: how many there are, and how many are up."""
 
-from typing import Any, Dict, Iterable, NamedTuple, Union
+from typing import Any, Iterable, List, NamedTuple, Union
 
 from gpuwatch.agent.nvml.locator import Call
 
@@ -24,11 +24,11 @@ class Links(object):
 
     def __init__(self, nvml: Any, calls: Iterable[Call]) -> None:
         self._nvml = nvml
-        self._calls = list(calls)
+        self._size = len(list(calls))
 
-    def read(self, _: int, device: Any) -> Dict[Call, Union[Count, str]]:
+    def read(self, _: int, device: Any) -> List[Union[Count, str]]:
         """Return the answer to each call; raises what NVML raises, but for the end of the list."""
-        return dict.fromkeys(self._calls, self._count(device))
+        return [self._count(device)] * self._size
 
     def forget(self, index: int) -> None:
         """Take it that this is another GPU now."""

@@ -27,6 +27,7 @@ HEALTHY_S = 60.0
 """A child that answered for so long makes deadline and back-off start anew."""
 STEPS_S = (0, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 """Steps in which a time is told: a reason that changes each second would be a new one each."""
+CHUNK = 65536
 MAX_MESSAGE = 1 << 18
 MAX_BUFFER = 1 << 20
 STARTING = "starting"
@@ -91,7 +92,7 @@ class Probe(object):
             return
         while len(self._buffer) < MAX_BUFFER:
             try:
-                data = os.read(self._pipe, 65536)
+                data = os.read(self._pipe, CHUNK)
             except BlockingIOError:
                 break
             if not data:
@@ -99,6 +100,8 @@ class Probe(object):
                 self._wait_longer(now)
                 break
             self._buffer += data
+            if len(data) < CHUNK:
+                break  # that was all
         try:
             for message in self.messages():
                 self._answered = now

@@ -3,6 +3,7 @@
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from gpuwatch.agent.nvml.buffers import Buffers
+from gpuwatch.agent.nvml.busy import Busy
 from gpuwatch.agent.nvml.contexts import contexts
 from gpuwatch.agent.nvml.events import Xids
 from gpuwatch.agent.nvml.fields import Fields
@@ -34,8 +35,11 @@ MEMORY_TOLERANCE = 0.05
 """Part of the total by which used + free (+ reserved) may differ from it."""
 IN_MIG = "not reported in MIG mode"
 NOT_YET = "starting"
-Batch = Tuple[List[Call], Any]
-BUSY = Call("nvmlDeviceGetUtilizationRates", (), "gpu")
+NOT_ASKED = object()
+Batch = Tuple[str, List[int], Any]
+"""A kind of calls, their numbers, and what answers them together, in that order."""
+Way = Tuple[int, Optional[str]]
+"""A call's number, and the part of its answer that is meant."""
 
 
 class Poller(object):
@@ -55,14 +59,24 @@ class Poller(object):
         self._names: List[Tuple[Optional[str], Optional[str]]] = []
         self._split: Set[int] = set()
         self._answers: Dict[int, List[Answer]] = {}
-        ways = [[parse(nvml, way) for way in text.split(" | ")] for text in locators]
+        self._calls: List[Call] = []
+        ways = [[self._way(parse(nvml, way)) for way in text.split(" | ")] for text in locators]
         self._size = len(ways)
-        self._fast = [(place, w) for place, w in enumerate(ways) if w[0].function not in SLOW]
-        self._slow = [(place, w) for place, w in enumerate(ways) if w[0].function in SLOW]
-        self._batches = self._make_batches([call for calls in ways for call in calls], interval_s)
+        is_slow = [self._calls[way[0][0]].function in SLOW for way in ways]
+        self._slow = [(place, way) for place, way in enumerate(ways) if is_slow[place]]
+        self._fast = [(place, way) for place, way in enumerate(ways) if not is_slow[place]]
+        self._batches = self._make_batches(interval_s)
+        self._busy = Busy(nvml)
 
-    def _make_batches(self, calls: List[Call], interval_s: float) -> Dict[str, Batch]:
-        """Return, by kind, (calls, what answers them together) of those that some locator names."""
+    def _way(self, call: Call) -> Way:
+        """Give each call a number, one to all metrics that are parts of its answer."""
+        whole = call._replace(part=None)
+        if whole not in self._calls:
+            self._calls.append(whole)
+        return self._calls.index(whole), call.part
+
+    def _make_batches(self, interval_s: float) -> List[Batch]:
+        """Return those of which some locator names a call."""
         kinds: Dict[str, Any] = {
             "field": Fields,
             "errors": Fields,
@@ -70,11 +84,12 @@ class Poller(object):
             "samples": lambda nvml, calls: Buffers(nvml, calls, interval_s),
             "links": Links,
         }
-        batches: Dict[str, Batch] = {}
+        batches: List[Batch] = []
         for kind, make in kinds.items():
-            named = sorted({call._replace(part=None) for call in calls if call.function == kind})
-            if named:
-                batches[kind] = (named, make(self.nvml, named))
+            numbers = [n for n, call in enumerate(self._calls) if call.function == kind]
+            if numbers:
+                batch = make(self.nvml, [self._calls[n] for n in numbers])
+                batches.append((kind, numbers, batch))
         return batches
 
     def count(self) -> bool:
@@ -96,7 +111,7 @@ class Poller(object):
     def _list(self, index: int) -> None:
         """Get a GPU's handle and what never changes of it."""
         self._answers.pop(index, None)
-        for _, batch in self._batches.values():
+        for _, _, batch in self._batches:
             batch.forget(index)
         self._split.discard(index)
         try:
@@ -113,7 +128,7 @@ class Poller(object):
     def util(self) -> List[List[Answer]]:
         """Return [GPU, percent] of each."""
         return [
-            [index, IS_LOST if self._is_lost(index) else self._ask(device, BUSY, {})]
+            [index, IS_LOST if self._is_lost(index) else self._busy.percent(device)]
             for index, device in enumerate(self.devices)
         ]
 
@@ -161,51 +176,54 @@ class Poller(object):
         """Ask for a GPU's fast or slow metrics; what one call says for all of it is kept for all."""
         if index not in self._answers or self._is_lost(index):
             self._answers[index] = [NOT_YET] * self._size
-        answers = self._answers[index]
-        if is_slow and not isinstance(device, str):
+        if isinstance(device, str):
+            self._answers[index] = [device] * self._size
+            return
+        if is_slow:
             (self._split.add if self._is_split(device) else self._split.discard)(index)
-        seen = {} if isinstance(device, str) else self._seen(index, device, is_slow=is_slow)
+        answers = self._answers[index]
+        seen = self._seen(index, device, is_slow=is_slow)
         for place, ways in self._slow if is_slow else self._fast:
             answer = self._first(device, ways, seen)
-            if answer == IS_LOST or isinstance(device, str):
+            if answer == IS_LOST:
                 self._answers[index] = [answer] * self._size
                 return
             if answer == NOT_SUPPORTED and index in self._split:
                 answer = IN_MIG
             answers[place] = answer
 
-    def _seen(self, index: int, device: Any, *, is_slow: bool) -> Dict[Call, Any]:
-        """Return what batches answer."""
-        seen: Dict[Call, Any] = {}
-        for kind, (calls, batch) in self._batches.items():
+    def _seen(self, index: int, device: Any, *, is_slow: bool) -> List[Any]:
+        """Return what batches answer, by the calls' numbers."""
+        seen: List[Any] = [NOT_ASKED] * len(self._calls)
+        for kind, numbers, batch in self._batches:
             if (kind in SLOW) == is_slow:
                 try:
-                    seen.update(batch.read(index, device))
+                    told = batch.read(index, device)
                 except Exception as error:
-                    seen.update((call, why(error)) for call in calls)
+                    told = [why(error)] * len(numbers)
+                for number, answer in zip(numbers, told):
+                    seen[number] = answer
         return seen
 
-    def _first(self, device: Any, ways: List[Call], seen: Dict[Call, Any]) -> Answer:
+    def _first(self, device: Any, ways: List[Way], seen: List[Any]) -> Answer:
         """Return the first answer that is none of the reasons, else the last reason."""
         answer: Answer = ""
-        for call in ways:
-            answer = self._ask(device, call, seen)
+        for number, part in ways:
+            whole = seen[number]
+            if whole is NOT_ASKED:
+                whole = seen[number] = self._ask(device, self._calls[number])
+            answer = part_of(whole, part)
             if not isinstance(answer, str):
                 break
         return answer
 
-    def _ask(self, device: Any, call: Call, seen: Dict[Call, Any]) -> Answer:
-        """Make one call, once for all metrics that are parts of its answer."""
-        if isinstance(device, str):
-            return device
-        whole = call if call.part is None else call._replace(part=None)
-        if whole not in seen:
-            try:
-                answer = getattr(self.nvml, call.function)(device, *call.arguments)
-                seen[whole] = plausible(answer) if hasattr(answer, "free") else answer
-            except Exception as error:
-                seen[whole] = why(error)
-        return part_of(seen[whole], call.part)
+    def _ask(self, device: Any, call: Call) -> Any:
+        """Make one call; return the reason where it fails."""
+        try:
+            answer = getattr(self.nvml, call.function)(device, *call.arguments)
+            return plausible(answer) if hasattr(answer, "free") else answer
+        except Exception as error:
+            return why(error)
 
 
 def plausible(memory: Any) -> Any:

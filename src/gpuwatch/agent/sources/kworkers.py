@@ -13,19 +13,22 @@ from gpuwatch.agent.metric import (
     Metric,
     Reading,
     Values,
-    declared,
-    fill,
 )
 
 KTHREADD = b"2"
 PF_KTHREAD = 0x00200000
 CHILDREN = "/proc/2/task/2/children"
+LIST_EVERY = 5
+"""Readings between two looks at the list: of 2,000 threads it takes a millisecond."""
 RELIST_EVERY = 60
 """Readings between two looks through all of /proc, where the kernel has no `children` file."""
 WATCHED = 128
 """Threads looked at in each reading, with a descriptor kept."""
-ROTATED = 64
-"""Of the others this many are looked at in each reading, in turn."""
+ROTATED = 24
+"""Of the others this many are looked at in each reading, in turn: their files are opened each time."""
+STILL = 10
+SELDOM = 4
+"""Those watched that did not run in STILL looks are looked at in every so many readings."""
 MAX_THREADS = 8192
 MAX_QUEUES = 128
 OTHER = "other"
@@ -48,7 +51,6 @@ class Reader(object):
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._rows = declared(ROWS, "kworker")
         self._children = host.keep(CHILDREN)
         self._listing = b""
         self._watched: List[Thread] = []
@@ -64,17 +66,19 @@ class Reader(object):
         """
         if not self._listing and not _is_kthreadd(self._host):
             raise Absent("kernel threads are not visible here (hidepid, or a PID namespace)")
-        listing = self._list()
-        if listing != self._listing:
-            self._enrol(listing)
-        for thread in self._watched:
-            self._look(thread)
+        if self._count % LIST_EVERY == 0:
+            listing = self._list()
+            if listing != self._listing:
+                self._enrol(listing)
+        for place, thread in enumerate(self._watched):
+            if thread.still < STILL or (place + self._count) % SELDOM == 0:
+                self._look(thread)
         for _ in range(min(ROTATED, len(self._others))):
             self._take_turn(self._others.popleft())
         self._count += 1
-        rows: List[Tuple[str, Labels, Values]] = []
-        for queue, ticks in self._ticks.items():
-            rows.append(("kworker", (queue,), fill(self._rows, {"cpu": ticks * TICK_MS})))
+        rows: List[Tuple[str, Labels, Values]] = [
+            ("kworker", (queue,), (ticks * TICK_MS,)) for queue, ticks in self._ticks.items()
+        ]
         return Reading(rows, {})
 
     def _list(self) -> bytes:
