@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Culprit
-from gpuwatch.verdict.causes import loss, trip
+from gpuwatch.verdict.causes import loss, rdma, trip
 from gpuwatch.verdict.charge import Charge, of_state
 from gpuwatch.verdict.evidence import Assessment, Kind
 from gpuwatch.verdict.paths import Blamed, whose_lossy, whose_slow
@@ -44,7 +44,8 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     if all(name in kinds for name in trip.NAMES):  # a queue makes round trips long at both its ends
         kinds[trip.NAMES[1]] += kinds.pop(trip.NAMES[0])
     made = []
-    for kind, every in kinds.items():
+    for kind, told in kinds.items():
+        every = [(n, a) for n, a in told if _holds_up(a)] or told
         worst = max(_lost(a) for _, a in every)
         pairs = [(n, a) for n, a in every if _lost(a) >= _MINOR * worst]
         surest = max((a for _, a in pairs if Kind(a.state, a.cause) == kind), key=_sureness)
@@ -59,6 +60,11 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
 
 def _by_trips(found: Assessment) -> bool:
     return any(f.metric == "connection.rtt" for f in found.support)
+
+
+def _holds_up(found: Assessment) -> bool:
+    """Tell whether a port pauses whoever sends to it: ports that are paused are its victims."""
+    return any(f.metric.endswith(f".{rdma.HOLDS}") for f in found.support)
 
 
 def _sureness(found: Assessment) -> tuple[float, str]:
@@ -89,7 +95,7 @@ def _where(
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
         return (everyone,), _PATH_CAP, text
-    if kind.cause in ("link", "bandwidth"):
+    if kind.cause in ("link", "bandwidth", "fallback") or _holds_up(surest):
         return own, 1.0, text
     if len(nodes) == 2:
         ends = sorted(n.node for n in nodes)

@@ -10,6 +10,7 @@ from gpuwatch.verdict.causes import (
     checkpoint,
     compute,
     data_prep,
+    fallback,
     fault,
     hung,
     idle,
@@ -36,7 +37,7 @@ __all__ = ["CAUSES"]
 CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
     cause.assess
     for cause in (
-        fault, throttled, checkpoint, memory, read, object_store, data_prep, main_thread, pinned, quota, system, link, rdma, loss, path, trip,
+        fault, throttled, checkpoint, memory, read, object_store, data_prep, main_thread, pinned, quota, system, fallback, link, rdma, loss, path, trip,
         bandwidth, peer, hung, startup, compute, idle,
     )
 )  # fmt: skip

@@ -1,9 +1,10 @@
 """NETWORK/bandwidth: a port is full in one direction while GPUs wait for each other.
 
 Each port and direction counts alone: a full management port beside an idle fast one looks
-harmless in a sum.
+harmless in a sum. Where RDMA ports are up and idle, that is the cause and not a narrow port.
 """
 
+from gpuwatch.verdict.causes import fallback
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
@@ -36,7 +37,7 @@ def full(context: Context) -> float:
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
     nic, t, wait = context.host.nic, context.thresholds, waiting(context)
-    fullness = full(context)
+    fullness = full(context) * (1 - fallback.severity(context))
     if nic is None or nic.used is None or fullness == 0:
         return Assessment(*NAME, 0.0)
     return assessment(

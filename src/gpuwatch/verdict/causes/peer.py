@@ -17,6 +17,8 @@ from gpuwatch.verdict.evidence import (
 NAME = Kind("PEER", None)
 _FEW_CAP = 0.5
 """With fewer than three to compare, or behind a path that loses, who waits for whom is half a guess."""
+_RDMA_LOSS = "rdma.packet_seq_err"
+"""What a virtual function does not count, whose packets may be lost all the same."""
 
 
 def assess(context: Context) -> Assessment:
@@ -59,6 +61,7 @@ def assess(context: Context) -> Assessment:
             Signal("threads.wchan", context.role("main").waits is not None, 0.15),
             Signal("threads.delay_ns", context.role("main").delay is not None, 0.1),
             Signal("rdma", "rdma" not in context.absent, 0.0),
+            Signal(_RDMA_LOSS, _RDMA_LOSS not in context.absent, 0.0),
             Signal("sockets", "sockets" not in context.absent, 0.0),
         ),
         cap=_FEW_CAP if few or (host.disorder or 0.0) >= t.out_of_order else 1.0,

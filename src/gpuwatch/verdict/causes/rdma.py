@@ -1,8 +1,10 @@
 """NETWORK/loss, NETWORK/link and NETWORK/congestion where the job exchanges by RDMA.
 
 RDMA goes back to what was lost and sends all from there again, and a missing acknowledgement
-stalls it for seconds: a millionth of its packets is much. A port that is paused waits for the
-other end of its cable. Congestion notices alone prove nothing: whoever shares the link gets them.
+stalls it for seconds, so a millionth of its packets is much. A port that is paused waits for the
+other end of its cable. Congestion notices alone prove nothing, as whoever shares the link gets them.
+Nor do packets out of sequence, which adaptive routing makes. The rails of one node are alike: one
+that is slower than its siblings holds up all of them.
 """
 
 from gpuwatch.verdict.evidence import Assessment, Context, Kind, number, once_a_node, percent, ramp
@@ -12,6 +14,9 @@ from gpuwatch.verdict.ports import PortFault, assess_worst, worst
 NAMES = (Kind("NETWORK", "loss"), Kind("NETWORK", "link"), Kind("NETWORK", "congestion"))
 _PAUSED = (0.02, 0.10)
 """Share of time that a port was paused: pauses of a step's bursts are shorter."""
+HOLDS = "holds"
+"""How the metric of a port ends that holds up whoever sends to it: those are its victims."""
+_FEW_RAILS = 3
 
 
 def fault(context: Context) -> float:
@@ -29,7 +34,14 @@ def _worst(context: Context) -> PortFault:
     found = (
         fault
         for port in context.host.rdma
-        for fault in (_down(port), _lost(context, port), _stalled(port), _paused(port))
+        for fault in (
+            _down(port),
+            _slow(context, port),
+            _bad(context, port),
+            _lost(context, port),
+            _stalled(port),
+            _paused(port),
+        )
     )
     return worst(NAMES[0], found)
 
@@ -55,10 +67,30 @@ def _down(port: Rdma) -> PortFault:
     return PortFault(0.95 if port.downed else 0.0, NAMES[1], found, text)
 
 
+def _slow(context: Context, port: Rdma) -> PortFault:
+    """Most rails of the same node run faster."""
+    speeds = sorted(p.speed_mbps for p in context.host.rdma if p.active and p.speed_mbps)
+    usual = speeds[len(speeds) // 2] if len(speeds) >= _FEW_RAILS else 0.0
+    speed = port.speed_mbps or usual
+    slow = port.active and speed < usual * (1 - context.thresholds.bandwidth_deficit)
+    found = number(f"rdma.{port.port}.rate_mbps", speed, "Mb/s", usual, f"{port.port} runs at")
+    text = f"has a slow link: {port.port} at {speed:g} Mb/s, its other rails at {usual:g}"
+    return PortFault(0.8 if slow else 0.0, NAMES[1], found, text)
+
+
+def _bad(context: Context, port: Rdma) -> PortFault:
+    """A bad symbol spoils the packet that it is in, which is then sent again."""
+    limit = context.thresholds.rdma_retransmit
+    found = percent(f"rdma.{port.port}.symbols", port.symbols, limit, "bad symbols, of packets,")
+    text = f"gets bad symbols on {port.port}: {(port.symbols or 0) * 100:.4f} % of packets"
+    return PortFault(0.8 * ramp(port.symbols, limit / 2, 10 * limit), NAMES[1], found, text)
+
+
 def _paused(port: Rdma) -> PortFault:
     held, holds = port.held or 0.0, port.holds or 0.0
     share, own = max(held, holds), holds > held
-    found = percent(f"rdma.{port.port}.paused", share, _PAUSED[1], f"{port.port} paused")
+    metric = f"rdma.{port.port}.{HOLDS if own else 'held'}"
+    found = percent(metric, share, _PAUSED[1], f"{port.port} paused")
     text = (
         f"cannot take what comes on {port.port}: it paused the other end {share * 100:.0f} % of the time"
         if own
@@ -67,4 +99,4 @@ def _paused(port: Rdma) -> PortFault:
     return PortFault((0.9 if own else 0.6) * ramp(share, *_PAUSED), NAMES[2], found, text)
 
 
-__all__ = ["NAMES", "assess", "fault"]
+__all__ = ["HOLDS", "NAMES", "assess", "fault"]

@@ -115,7 +115,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
         {str(labels[0]): ms / 1e3 for labels, ms in fast.rates("kworker", "kworker_cpu_ms")},
         disorder(fast) or disorder(slow),
         mounts(fast),
-        rdma(slow),
+        rdma(fast, slow),
         Memory(scaled(swapped, PAGE_MB)),
     )
 

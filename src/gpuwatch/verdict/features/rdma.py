@@ -3,54 +3,70 @@
 import msgspec
 
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.view import Columns, Window
+from gpuwatch.model.view import Window
 
 __all__ = ["Rdma", "rdma"]
 
-_COUNTS = Columns(
-    "rdma", "tx_packets", "local_ack_timeout_err", "link_downed", "packet_seq_err",
-    "implied_nak_seq_err", "adaptive_retrans", "retrans_packets",
-)  # fmt: skip
-_BYTES = Columns("rdma", "rx_bytes", "tx_bytes")
-_PAUSES = Columns("nic", "rx_pause_us", "tx_pause_us")
+_AGAIN = ("packet_seq_err", "implied_nak_seq_err", "adaptive_retrans", "retrans_packets")
+_ACTIVE = 4
 
 
 class Rdma(msgspec.Struct, frozen=True):
-    """One port over a slow window.
+    """One port; what is rare over a slow window.
 
-    `again` is the share of packets that were sent again, `timeouts` how often no acknowledgement
-    came, `downed` how often the link went down. `held` is the share of time in which the other
-    end of its cable held it up, `holds` that in which it held up the other.
+    `active` tells whether its link carries data, `bytes_s` what comes or goes, whichever is more;
+    None where that is not counted. `again` is the share of packets that were sent again, `timeouts`
+    how often no acknowledgement came, `downed` how often the link went down, `symbols` how many bad
+    symbols came for each packet. `held` is the share of time in which the other end of its cable
+    held it up, `holds` that in which it held up the other.
     """
 
     port: str
-    bytes_s: float
+    active: bool
+    speed_mbps: float | None
+    bytes_s: float | None
     again: float | None
     timeouts: float | None
     downed: float | None
+    symbols: float | None
     held: float | None
     holds: float | None
 
 
-def rdma(window: Window) -> tuple[Rdma, ...]:
-    """Return the ports of a node that RDMA may use."""
-    return tuple(_port(window, labels) for labels in window.entities("rdma"))
+def rdma(fast: Window, slow: Window) -> tuple[Rdma, ...]:
+    """Return the ports of a node that RDMA may use.
+
+    Args:
+        fast: what is told as a mean.
+        slow: what is rare.
+    """
+    return tuple(_port(fast, slow, labels) for labels in slow.entities("rdma"))
 
 
-def _port(window: Window, labels: Labels) -> Rdma:
-    sent, timeouts, downed, *again = window.growths_of(labels, _COUNTS)
+def _port(fast: Window, window: Window, labels: Labels) -> Rdma:
+    sent, received = (window.growth("rdma", labels, f"{way}_packets") for way in ("tx", "rx"))
+    again = [window.growth("rdma", labels, name) for name in _AGAIN]
     known = [count for count in again if count is not None]
-    held, holds = window.rates_of((labels[1],), _PAUSES)
+    moved = [fast.rate("rdma", labels, way) for way in ("rx_bytes", "tx_bytes")]
+    symbols = window.growth("rdma", labels, "symbol_errors")
+    netdev = str(labels[1]) if labels[1] is not None else None
     return Rdma(
         port=str(labels[0]),
-        bytes_s=max(moved or 0.0 for moved in window.rates_of(labels, _BYTES)),
+        active=window.latest("rdma", labels, "state") == _ACTIVE,
+        speed_mbps=window.latest("rdma", labels, "rate_mbps"),
+        bytes_s=max((way for way in moved if way is not None), default=None),
         again=sum(known) / sent if known and sent else None,
-        timeouts=timeouts,
-        downed=downed,
-        held=_share(held),
-        holds=_share(holds),
+        timeouts=window.growth("rdma", labels, "local_ack_timeout_err"),
+        downed=window.growth("rdma", labels, "link_downed"),
+        symbols=symbols / received if received and symbols is not None else None,
+        held=_paused(window, netdev, "rx_pause_us"),
+        holds=_paused(window, netdev, "tx_pause_us"),
     )
 
 
-def _share(paused_us: float | None) -> float | None:
-    return None if paused_us is None else min(1.0, paused_us / 1e6)
+def _paused(window: Window, netdev: str | None, metric: str) -> float | None:
+    for labels in window.entities("nic"):
+        if labels[0] == netdev:
+            rate = window.rate("nic", labels, metric)
+            return None if rate is None else min(1.0, rate / 1e6)
+    return None
