@@ -84,6 +84,21 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
         ),
         Command("snapshot", "one look at a job, then exit", (*_JOB, _JSON), "gpuwatch.cli.snapshot:snapshot"),
         Command(
+            "doctor",
+            "how far each node is reached, what can be read there, and what to do about it",
+            (*_JOB, _JSON),
+            "gpuwatch.cli.doctor:doctor",
+        ),
+        Command(
+            "agent",
+            "what is sent to a node and run there, source by source",
+            (
+                *_JOB,
+                Argument("--print", "print it, as it is for the job's first node; sends nothing", {"action": "store_true", "required": True}),
+            ),
+            "gpuwatch.cli.agent:agent",
+        ),
+        Command(
             "demo",
             "a recorded fault in the screen: no GPU and no SSH needed",
             (Argument("scenario", "which one; net-loss without it", {"nargs": "?", "default": "net-loss", "metavar": "SCENARIO"}),),

@@ -44,7 +44,7 @@ from gpuwatch.job.types import (
     Ssh,
     Storage,
 )  # fmt: skip
-from gpuwatch.transport.command import NODE
+from gpuwatch.transport.node import NODE_WORD
 
 __all__ = ["KEYS", "ParseThreshold", "read"]
 
@@ -199,8 +199,8 @@ def _check_command(item: Item, ssh: Ssh, nodes: int) -> None:
     command = item.table().get("command", item)
     if (ssh.transport == "command") != bool(ssh.command):
         raise command.wrong("transport: command and command: [...] belong together")
-    if ssh.command and nodes > 1 and not any(NODE in word for word in ssh.command):
-        raise command.wrong(f"there are {nodes} nodes, and {NODE} stands in no word")
+    if ssh.command and nodes > 1 and not any(NODE_WORD in word for word in ssh.command):
+        raise command.wrong(f"there are {nodes} nodes, and {NODE_WORD} stands in no word")
 
 
 def _threshold(name: str, item: Item, parse: ParseThreshold) -> float:

@@ -10,7 +10,7 @@ from gpuwatch.errors import InputError
 from gpuwatch.job import units
 from gpuwatch.job.document import Item
 from gpuwatch.transport import words
-from gpuwatch.transport.command import AGENT
+from gpuwatch.transport.node import AGENT_WORD
 
 __all__ = [
     "Reader", "amount", "choice", "expression", "fields", "file_path", "listed", "mapped", "node_path",
@@ -134,8 +134,8 @@ def program(item: Item) -> tuple[str, ...]:
     A program that is named by its path is beside the job file, as every path in it.
     """
     words = listed(word)(item)
-    if sum(AGENT in text for text in words) != 1 or AGENT not in words[1:]:
-        raise item.wrong(f"needs {AGENT} as one word of its own, behind the program")
+    if sum(AGENT_WORD in text for text in words) != 1 or AGENT_WORD not in words[1:]:
+        raise item.wrong(f"needs {AGENT_WORD} as one word of its own, behind the program")
     path = file_path(item.items()[0]) if "/" in words[0] else words[0]
     return (str(path), *words[1:])
 

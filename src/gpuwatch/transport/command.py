@@ -1,14 +1,9 @@
 """Any program that runs a command on a node and carries its stdin and stdout."""
 
 from gpuwatch.transport.bootstrap import start_command
-from gpuwatch.transport.node import Node
+from gpuwatch.transport.node import AGENT_WORD, NODE_WORD, Node
 
-__all__ = ["AGENT", "NODE", "line"]
-
-NODE = "{node}"
-"""Stands for the node's host, also inside a word."""
-AGENT = "{agent}"
-"""Stands for the start command: one word, to be read by a shell of the node."""
+__all__ = ["line"]
 
 
 def line(node: Node, marker: str) -> list[str]:
@@ -18,4 +13,6 @@ def line(node: Node, marker: str) -> list[str]:
         InputError: as `start_command`.
     """
     start = start_command(node, marker)
-    return [start if word == AGENT else word.replace(NODE, node.host) for word in node.command]
+    return [
+        start if word == AGENT_WORD else word.replace(NODE_WORD, node.host) for word in node.command
+    ]

@@ -5,11 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Node", "Ssh", "Transport"]
+__all__ = ["AGENT_WORD", "NODE_WORD", "Node", "Ssh", "Transport"]
 
 Transport = Literal["asyncssh", "openssh", "srun", "kubectl", "command", "local"]
 """Ways to a node: an SSH client of our own, the system's, a step of its Slurm job, its pod, any
 program, or none because it is this machine."""
+
+NODE_WORD = "{node}"
+"""Stands for the node's host in a command, also inside a word."""
+AGENT_WORD = "{agent}"
+"""Stands for the start command: one word, to be read by a shell of the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class Ssh:
         known_hosts: file of trusted host keys; None: the user's and the system's.
         config: ssh configuration file to resolve names with; None: the user's and the system's.
         host_keys: `strict` refuses a key that was never seen; `accept-new` trusts it on first
-            use and writes it to the first file of known hosts. A changed key is always refused.
+            use and writes it to gpuwatch's own file. A changed key is always refused.
     """
 
     identity: Path | None = None

@@ -49,6 +49,14 @@ class Payload:
         parts = b"%d\n" % len(self.starter), self.starter, json.dumps(header).encode("ascii"), b"\n"
         return b"".join(parts) + self.bundle
 
+    def sources(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name and source of all that is sent to run on a node, in order, as it is sent."""
+        yield "the starter", self.starter
+        at = 0
+        for name, _, size in self.modules:
+            yield name, zlib.decompress(self.bundle[at : at + size])
+            at += size
+
 
 def agent_config(node: Node, interval_s: float) -> dict[str, Any]:
     """Return what a node's agent is told at its start."""

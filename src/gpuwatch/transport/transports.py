@@ -14,7 +14,7 @@ from gpuwatch.transport.node import Node
 if TYPE_CHECKING:
     from gpuwatch.transport.ssh import Dialer
 
-__all__ = ["Transports"]
+__all__ = ["Transports", "address"]
 
 STARTS = 8
 """Programs that log in at once: sshd's MaxStartups begins to refuse at 10."""
@@ -67,6 +67,21 @@ class Transports:
                 await pipe.close()
                 raise
         return pipe
+
+
+def address(node: Node) -> str:
+    """Return where a node is looked for, as the job says it."""
+    if node.transport == "local":
+        return "this machine"
+    if node.transport == "srun":
+        return f"step of Slurm job {node.slurm_id} on {node.host}"
+    if node.transport == "kubectl":
+        return f"pod {node.pod or node.host}"
+    if node.transport == "command":
+        return f"{node.host} by {node.command[0]}"
+    user = f"{node.user}@" if node.user else ""
+    host = f"[{node.host}]" if ":" in node.host else node.host
+    return f"{user}{host}:{node.port}" if node.port else f"{user}{host}"
 
 
 def _program(node: Node, marker: str) -> tuple[list[str], child.Explain]:
