@@ -23,6 +23,11 @@ LONGEST_PAUSE_S = 60.0
 STEADY_S = 60.0
 """A stream that lasted so long is no part of what was lost before it."""
 MAX_REASON = 400
+ALLOWED = 1 << 16
+"""Bytes that a node may send an interval, or a second: some 16 times what one with 8 GPUs does."""
+SAVED = 1 << 21
+"""Bytes that it may have saved up: as many as SSH holds back while a link stands still."""
+FLOOD_HINT = "look at what its rc files start in the background, and who else has this login"
 
 State = Literal["connecting", "streaming", "lost", "refused", "ended"]
 Open = Callable[[Node, str, Callable[[Step], None]], Awaitable[Pipe]]
@@ -93,6 +98,22 @@ def _pause_s(lost_s: float) -> float:
     return random.uniform(0, longest)  # noqa: S311 - no secret
 
 
+class _Allowance:
+    """What a node may still send: one that floods takes the time of all others to read it."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._rate = ALLOWED * max(1.0, 1.0 / interval_s)
+        self._left = float(SAVED)
+        self._at = asyncio.get_running_loop().time()
+
+    def spend(self, count: int) -> bool:
+        """Take note of so many bytes, and tell whether they were still allowed."""
+        now = asyncio.get_running_loop().time()
+        self._left = min(float(SAVED), self._left + (now - self._at) * self._rate) - count
+        self._at = now
+        return self._left >= 0
+
+
 class _Link:
     """One attempt, from connecting to the end of its stream."""
 
@@ -142,10 +163,15 @@ class _Link:
         """Pass on the stream until it ends or falls silent; beat as soon as the agent greets."""
         loop = asyncio.get_running_loop()
         patience_s = max(LEAST_PATIENCE_S, PATIENCE_INTERVALS * self.interval_s)
+        allowance = _Allowance(self.interval_s)
         heart: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(HELLO_S) as limit:
                 while True:
+                    if not allowance.spend(len(data)):
+                        return LinkError(
+                            "it sends without end: cut off", self.step, FLOOD_HINT, heals=True
+                        )
                     shown = self.listener.received(data) if data else None
                     if shown is not None:
                         heart = heart or asyncio.create_task(self._beat(pipe))
