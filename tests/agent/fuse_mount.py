@@ -4,7 +4,7 @@ usage: unshare --mount python fuse_mount.py FOLDER
 
 Mounts FOLDER/data at FOLDER/mnt with sshfs, which talks to an SFTP server without any network.
 Prints `mounted`, then for each word that it reads a line of JSON: `read`: the mounts as the agent
-sees them; `stop`: stops the server and has a child ask it for something.
+sees them; `stop`: stops the server and has a child ask it for something; `go`: lets it go on.
 """
 
 import json
@@ -60,6 +60,8 @@ def main(folder: Path) -> None:
                 os.kill(int((folder / "pid").read_text()), signal.SIGSTOP)
                 words = ["cat", str(folder / "mnt/file")]
                 asked.append(subprocess.Popen(words, stderr=subprocess.DEVNULL))
+            if word.strip() == "go":
+                os.kill(int((folder / "pid").read_text()), signal.SIGCONT)
             reading = mounts.read()
             found = {"mounts": named("mounts", reading), "missing": reading.missing}
             print(json.dumps({**found, "seconds": time.monotonic() - began}), flush=True)

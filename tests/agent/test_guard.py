@@ -145,7 +145,7 @@ def test_reasons_are_bounded_and_one_line(guard: Guard) -> None:
 
 def test_a_slow_source_is_named(guard: Guard, clock: list[float]) -> None:
     guard._module = source_that([GOOD])
-    guard._clock = iter([0.0, 0.0, 0.3]).__next__
+    guard._clock = iter([0.0, 0.0, 0.3, 0.3]).__next__
     assert guard.read() == GOOD.rows
     assert guard.missing == {"cpu.time": "slow: over 250 ms a reading"}
 

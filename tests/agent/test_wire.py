@@ -183,7 +183,7 @@ def test_a_reader_that_never_returns_costs_its_own_source_only(tmp_path: Path) -
     os.mkfifo(tmp_path / "proc/pressure/io")
     with agent({**FAST, "silence_s": 60}, root=str(tmp_path)) as running:
         running.wait_for("data", 3)
-        assert running.reasons()["pressure"] == "failed: no answer in 2 s"
+        assert running.reasons()["pressure"] == "hangs: no answer"
         assert running.node()["cpu_user_ms"] == 4000
         assert running.node()["pressure_cpu_some_us"] is None
 

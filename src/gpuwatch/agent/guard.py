@@ -1,5 +1,6 @@
 """A guard around each source: what it raises, how long it takes and when it rests is its own affair."""
 
+import _thread
 import contextlib
 import importlib
 import os
@@ -43,6 +44,8 @@ class Guard(object):
     Attributes:
         rows: that the source declares.
         missing: subject to reason, as of the last reading.
+        samples: whether the source samples between ticks as well.
+        turn: held by the thread that calls it.
         since: when the call that runs now began; None while none does.
     """
 
@@ -52,6 +55,8 @@ class Guard(object):
         self.since: Optional[float] = None
         self._module = importlib.import_module("gpuwatch.agent.sources." + name)
         self.rows: Tuple[Metric, ...] = self._module.ROWS
+        self.samples = hasattr(self._module.Reader, "sample")
+        self.turn = _thread.allocate_lock()
         self._widths = {
             row.scope: (len(catalogue.LABELS[row.scope]), len(declared(self.rows, row.scope)))
             for row in self.rows
@@ -82,7 +87,7 @@ class Guard(object):
 
     def sample(self) -> None:
         """Let a source that samples between ticks do so."""
-        if self._clock() >= self._rest_until and hasattr(self._module.Reader, "sample"):
+        if self._clock() >= self._rest_until:
             self._call("sample")
 
     def close(self) -> None:
@@ -114,12 +119,19 @@ class Guard(object):
         return None
 
     def _timed(self, method: Optional[str]) -> Optional[Reading]:
-        """Make the call under the watchdog, which may still bite as it returns."""
+        """Make the call under the watchdog, which may still bite as it returns.
+
+        Raises:
+            Stuck: also where only the kernel held it up, and no signal came through.
+        """
+        began = self._clock()
         try:
-            self.since = self._clock()
+            self.since = began
             if self._reader is None:
                 self._reader = self._module.Reader(self._host)
             result = getattr(self._reader, method)() if method else None
+            if self._clock() - began > STUCK_S:
+                raise Stuck
             return self._checked(result) if method == "read" else None
         finally:
             self.since = None

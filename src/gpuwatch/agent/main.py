@@ -1,24 +1,37 @@
-"""The agent's loop: keep the schedule, read, send, listen, and be gone when nobody listens."""
+"""The agent's loop: keep the schedule, send, listen, and be gone when nobody listens.
 
+It runs in a thread of its own and touches no file of the node: who reads may hang (crew.py).
+"""
+
+import _thread
 import contextlib
 import os
 import select
 import signal
+import sys
 import time
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, List, Optional
 
 from gpuwatch.agent import catalogue, frame, pipes
+from gpuwatch.agent.crew import Crew, Round
 from gpuwatch.agent.facts import boot_id, facts
 from gpuwatch.agent.govern import Governor
-from gpuwatch.agent.guard import Guard, Rows
+from gpuwatch.agent.guard import Guard
 from gpuwatch.agent.host import KEPT, Host, options_of
 from gpuwatch.agent.metric import Labels, Value
 
 NICE = 5
 """Not 19: a third to half of the samples would be lost exactly when CPUs are short."""
 NAMES_EVERY_S = 60.0
-WATCH_S = 0.5
-"""How often the watchdog looks while sources read."""
+LOOK_S = 0.025
+"""After so long, and then as often, it is looked whether the thread that reads hangs: the second look
+tells, so that what hangs holds a tick up for 50 ms, once."""
+IMPORT_S = 1.0
+"""The same while readers are made: a slow disk may hold up an import for long."""
+LATE_S = 0.75
+"""A frame waits so long for sources that do not hang, but take long or want for a CPU."""
+HANGS = "hangs: no answer"
+LATE = "late: not read within %d ms" % (LATE_S * 1000)
 FAREWELL_S = 0.3
 """How long the last words may take."""
 DESCRIPTORS = 1024
@@ -30,7 +43,7 @@ ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 def run(
     config: Dict[str, Any], stdin_fd: int = 0, stdout_fd: int = 1, host: Optional[Host] = None
-) -> int:
+) -> None:
     """Be the agent of this node until the viewer is gone.
 
     Args:
@@ -41,18 +54,15 @@ def run(
         stdout_fd: where frames go.
         host: whose files; the machine's own when left out.
 
-    Returns:
-        The exit status.
+    Does not return: ends the process.
     """
     host = host or Host(options=options_of(config))
+    # Until the clock runs, what hangs is ended by the kernel.
+    signal.setitimer(signal.ITIMER_REAL, host.options.silence_s)
     _be_a_guest(host)
     agent = Agent(host, config, stdin_fd, stdout_fd)
-    try:
-        agent.greet()
-        agent.loop()
-    finally:
-        agent.leave()
-    return 0
+    agent.greet()
+    agent.work()
 
 
 def _be_a_guest(host: Host) -> None:
@@ -98,80 +108,69 @@ class Agent(object):
         self._sequence = 0
         self._ending = ""
         self._poll = select.poll()
-        self._wake = self._listen_for_signals()
+        self._wake, self._alarm = os.pipe()
+        for descriptor in (self._wake, self._alarm):
+            os.set_blocking(descriptor, False)
+        self._crew = Crew(self._guards, host.board, host.options.interval_s, self._rouse)
         self._poll.register(stdin_fd, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
         self._poll.register(stdout_fd, 0)
 
     def greet(self) -> None:
-        """Send the greeting, and make all readers: nothing is imported once ticks run."""
-        with self._watched():
-            words = facts(self.host, self._version)
-            hello = ["hello", catalogue.SCHEMA, self._id, boot_id(self.host), words]
-            self._outbox.put(pipes.HELLO, frame.pack(hello))
-            for guard in self._guards:
-                guard.prepare()
+        """Send the greeting."""
+        words = facts(self.host, self._version)
+        hello = ["hello", catalogue.SCHEMA, self._id, boot_id(self.host), words]
+        self._outbox.put(pipes.HELLO, frame.pack(hello))
 
-    def loop(self) -> None:
-        """Tick and sample on an absolute schedule: what was missed is not made up."""
+    def work(self) -> None:
+        """Start the clock, and read what it asks for; only the main thread hears signals."""
+        signal.set_wakeup_fd(self._alarm)
+        for number in ENDING:
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGALRM, self._crew.watch)
+        _thread.start_new_thread(self._keep_time, ())
+        self._crew.first.work()
+
+    def _keep_time(self) -> None:
+        """Run the loop, and end the process with it, whatever its other threads do."""
+        status = 1
+        try:
+            self._loop()
+            status = 0
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            self._leave()
+            os._exit(status)
+
+    def _loop(self) -> None:
+        """Tick on an absolute schedule: what was missed is not made up."""
+        self._wait_for(self._crew.prepare(), IMPORT_S, float("inf"))
         interval = self.host.options.interval_s
-        start = time.monotonic()
-        tick_at = sample_at = start
+        start = tick_at = time.monotonic()
         while not self._over():
-            now = time.monotonic()
-            if now >= tick_at:
-                self._tick(now - tick_at)
+            if time.monotonic() >= tick_at:
+                self._tick(tick_at)
                 done = int((time.monotonic() - start) / interval)
                 tick_at = start + (done + 1) * interval
-                sample_at = start + done * interval
-            elif now >= sample_at:
-                self._sample(now - sample_at)
-            period = 1.0 / self._governor.rate_hz
-            while sample_at <= time.monotonic():
-                sample_at += period
-            if tick_at - sample_at < period / 2:
-                sample_at = tick_at
-            self._wait(min(tick_at, sample_at) - time.monotonic())
+            self._wait(tick_at - time.monotonic())
 
-    def leave(self) -> None:
-        """Say why, and stop the children; a source that will not close does not hold us up."""
-        signal.setitimer(signal.ITIMER_REAL, FAREWELL_S * 3, WATCH_S)
-        self._ending = self._ending or "failed"
-        self._outbox.put(pipes.BYE, frame.pack(["bye", catalogue.SCHEMA, self._ending]))
+    def _leave(self) -> None:
+        """Say why, and stop the children; a source that is busy is left as it is."""
+        self._outbox.put(pipes.BYE, frame.pack(["bye", catalogue.SCHEMA, self._ending or "failed"]))
         for guard in self._guards:
-            guard.close()
+            if guard.turn.acquire(blocking=False):
+                guard.close()
         until = time.monotonic() + FAREWELL_S
         while self._outbox.waiting and time.monotonic() < until:
             select.select([], [self._outbox.descriptor], [], FAREWELL_S)
             self._outbox.send()
         self._kill_children()
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _listen_for_signals(self) -> int:
-        """Let signals wake the poll, and the alarm watch over sources that do not return."""
-        wake, alarm = os.pipe()
-        for descriptor in (wake, alarm):
-            os.set_blocking(descriptor, False)
-        signal.set_wakeup_fd(alarm)
-        for number in ENDING:
-            signal.signal(number, self._asked_to_end)
-        signal.signal(signal.SIGALRM, self._watch)
-        return wake
-
-    def _asked_to_end(self, number: int, _: Any) -> None:
-        self._ending = self._ending or "signal %s" % signal.Signals(number).name
-
-    def _watch(self, *_: Any) -> None:
-        """Look, from inside a reading that takes long, whether it should go on.
-
-        The main thread may sit in a system call of a source. Python runs this handler when the
-        signal interrupts it; what is raised here ends that call, and only that source fails.
-        """
-        if self._over():
-            self._kill_children()
-            os._exit(1)
-        for guard in self._guards:
-            guard.interrupt(time.monotonic())
+    def _rouse(self) -> None:
+        """Wake the clock."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._alarm, b"\0")
 
     def _over(self) -> bool:
         """Take what the viewer says, and tell whether the agent has to go."""
@@ -187,31 +186,43 @@ class Agent(object):
         return bool(self._ending)
 
     def _wait(self, seconds: float) -> None:
-        """Sleep until then, or until the viewer speaks, reads on, or a signal comes."""
+        """Sleep until then, or until the viewer speaks, reads on, a round is done, or a signal comes."""
         stdout = self._outbox.descriptor
         self._poll.modify(stdout, select.POLLOUT if self._outbox.waiting else 0)
         for descriptor, events in self._poll.poll(max(0.0, seconds) * 1000):
             if descriptor == self._wake:
-                os.read(self._wake, 512)
+                self._hear_signals(os.read(self._wake, 512))
             elif descriptor == stdout and events & (select.POLLERR | select.POLLHUP):
                 self._outbox.broken = True
         self._outbox.send()
 
-    def _sample(self, late_s: float) -> None:
-        self.host.board.lateness_us = int(late_s * 1000000)
-        with self._watched():
-            for guard in self._guards:
-                guard.sample()
+    def _hear_signals(self, numbers: bytes) -> None:
+        for number in ENDING:
+            if number in numbers:
+                self._ending = self._ending or "signal %s" % number.name
 
-    def _tick(self, late_s: float) -> None:
+    def _wait_for(self, round_: Round, look_s: float, until: float) -> None:
+        """Wait until all sources have answered, but not for those that hang."""
+        look_at = time.monotonic() + look_s
+        while not (round_.is_done or self._over()):
+            now = time.monotonic()
+            if now >= until:
+                break
+            if now >= look_at:
+                self._crew.relieve(round_)
+                look_at = now + look_s
+            self._wait(min(look_at, until) - now)
+        self._crew.give_up(round_)
+
+    def _tick(self, tick_at: float) -> None:
         board = self.host.board
         stamps = (_now_us(), int(time.time() * 1000000), self._inbox.beat, self._inbox.beat_us)
         board.dropped = self._outbox.dropped
         board.thread_rate_hz = self._governor.rate_hz
-        self._sample(late_s)
-        with self._watched():
-            readings = {guard.name: guard.read() for guard in self._guards}
-        rows = self._rows(readings)
+        board.lateness_us = stamps[0] - int(tick_at * 1000000)
+        round_ = self._crew.read(tick_at)
+        self._wait_for(round_, LOOK_S, tick_at + LATE_S)
+        rows = self._rows(round_)
         self._governor.observe(time.monotonic(), _own_cpu_ms(rows))
         if self._names.settle(rows) or time.monotonic() - self._named_at >= NAMES_EVERY_S:
             self._named_at = time.monotonic()
@@ -222,20 +233,15 @@ class Agent(object):
         self._sequence += 1
         self._outbox.put(pipes.DATA, frame.pack(message))
 
-    @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Keep the watchdog awake while sources run."""
-        signal.setitimer(signal.ITIMER_REAL, WATCH_S, WATCH_S)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _rows(self, readings: Dict[str, Rows]) -> frame.Rows:
+    def _rows(self, round_: Round) -> frame.Rows:
+        readings = dict(round_.rows)  # one that hung may come back any moment
         rows = frame.merge(readings, self._offsets, self._widths)
         missing: Dict[Labels, List[Value]] = {}
         for guard in self._guards:
-            for subject, reason in guard.missing.items():
+            told = guard.missing
+            if guard.name not in readings:
+                told = {guard.name: LATE if guard.name in round_.late else HANGS}
+            for subject, reason in told.items():
                 missing[frame.clean(subject), frame.clean(reason)] = []
         if self._governor.reason:
             missing["threads.rate", self._governor.reason] = []

@@ -77,4 +77,4 @@ def start(stream: Any) -> None:
     os.chdir("/")
     import gpuwatch.agent.main
 
-    raise SystemExit(gpuwatch.agent.main.run(header["config"]))
+    gpuwatch.agent.main.run(header["config"])
