@@ -10,7 +10,7 @@ from gpuwatch.model.event import AnyEvent, Row, Sample
 from gpuwatch.tui.paint.detail import detail
 from gpuwatch.tui.paint.numbers import MISSING
 from gpuwatch.tui.paint.pane import gpu_letters, pane
-from gpuwatch.tui.paint.spans import plain
+from gpuwatch.tui.paint.spans import Line, plain
 from gpuwatch.tui.paint.words import GPU_ROLES
 from gpuwatch.tui.scene import Scene
 from gpuwatch.verdict.judge import Judge
@@ -30,6 +30,11 @@ def said(scene: Scene, height: int = 20) -> str:
     node = scene.view.nodes[0]
     lines = [*pane(scene, node, 100, height, chosen=False), *detail(scene, node, 120)]
     return "\n".join(plain(line) for line in lines)
+
+
+def gpu_row(scene: Scene, cells: int) -> Line:
+    """Return the GPU row of a pane as wide as that."""
+    return pane(scene, scene.view.nodes[0], cells, 8, chosen=False)[1]
 
 
 def with_gpus(sample: Sample, values: dict[int, dict[str, Value]]) -> Sample:
@@ -93,6 +98,8 @@ async def test_e07_one_gpu_of_two_is_split_and_the_other_counts_alone() -> None:
     assert [card.util for card in cards] == [0.58, None]
     assert cards[1].letter == "·"
     assert "not reported in MIG mode (GPU 1)" in said(scene)
+    for cells in (40, 60, 120):
+        assert ("  1/2", "old") in gpu_row(scene, cells)
 
 
 async def test_e18_e20_a_lost_gpu_stands_out_and_the_others_go_on() -> None:
@@ -105,6 +112,12 @@ async def test_e18_e20_a_lost_gpu_stands_out_and_the_others_go_on() -> None:
     assert [card.util for card in cards if card.index != 3] == [0.98] * 7
     assert "7 of 8 GPUs first seen" in said(scene)
     assert "GPU is lost" in said(scene)
+    assert " 3 ! lost" in said(scene)
+    for cells in (40, 60, 120):
+        assert ("  7/8", "bad") in gpu_row(scene, cells)
+    assert plain(gpu_row(scene, 60)).endswith("86 %  612/700 W │")
+    whole = await scene_of(odd(Load(), gpus=8))
+    assert "8/8" not in plain(gpu_row(whole, 60))
     assert (scene.by_node["gpu01"].state, scene.by_node["gpu01"].cause) == ("GPU", "fault")
 
 

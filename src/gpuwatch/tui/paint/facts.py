@@ -20,10 +20,11 @@ ROLES = ("main", "loader", "checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: its letter (paint.words.GPU_LETTERS) and readings."""
+    """One GPU: its letter (paint.words.GPU_LETTERS), whether the driver lost it, and readings."""
 
     index: int
     letter: str
+    lost: bool
     util: float | None
     power_w: float | None
     limit_w: float | None
@@ -122,13 +123,15 @@ def _gpu(row: Row, owner: Verdict | None) -> Gpu:
     place = catalogue.INDEX["gpu"]
     util, power = row.values[place["util_pct"]], row.values[place["power_w"]]
     letter = _letter(row.values[place["event_reasons"]], owner)
-    if row.values[place["gpu_lost"]]:
+    lost = row.values[place["gpu_lost"]] == 1
+    if lost:
         letter = "!"
     elif util is None and power is None:
         letter = "\N{MIDDLE DOT}"
     return Gpu(
         int(row.labels[0] or 0),
         letter,
+        lost,
         None if util is None else util / 100,
         power,
         row.values[place["power_limit_w"]],

@@ -45,6 +45,8 @@ SHORT = 8
 LABEL = 6
 WIDE = 47
 """Cells inside a pane that leave room for words beside the numbers."""
+WORDY = 26
+"""Cells that the share of compute takes with its word, and power beside it."""
 SPACED = 8
 """GPUs whose letters stand apart; more stand together."""
 LOSS = 0.001
@@ -192,16 +194,24 @@ def _gpus(scene: Scene, node: NodeView, found: Facts, cells: int) -> Line:
     if not found.gpus:
         return _row("GPU", ((_why(node, "nvml") or f"{MISSING}  no GPU listed", "old"),))
     roomy = len(found.gpus) <= SPACED and cells >= WIDE
-    left = _row("GPU", gpu_letters(found.gpus, " " if roomy else ""))
+    left = (*_row("GPU", gpu_letters(found.gpus, " " if roomy else "")), *_told(found.gpus))
     act = f"{percent(computing(scene.by_node.get(node.name))):>5}"
-    share: Line = (
-        (("  compute ", "dim"), (act, "strong")) if roomy else (("  ", "text"), (act, "strong"))
-    )
+    word = "  compute " if roomy and cells - width(left) >= WORDY else "  "
+    share: Line = ((word, "dim"), (act, "strong"))
     power: Line = ()
     if found.power_w is not None:
         limit = "" if found.limit_w is None else f"/{found.limit_w:.0f}"
         power = ((f"  {found.power_w:.0f}{limit} W", "text"),)
     return ends(left, whole((share, power), cells - width(left)), cells)
+
+
+def _told(gpus: tuple[Gpu, ...]) -> Line:
+    """Return how many GPUs of how many tell how busy they are, where some do not or one is lost."""
+    telling = sum(gpu.util is not None for gpu in gpus)
+    lost = any(gpu.lost for gpu in gpus)
+    if not lost and telling in {0, len(gpus)}:
+        return ()
+    return ((f"  {telling}/{len(gpus)}", "bad" if lost else "old"),)
 
 
 def _strip(scene: Scene, node: NodeView, cells: int) -> Line:
@@ -266,6 +276,8 @@ def _cards(gpus: tuple[Gpu, ...], cells: int, lines: int) -> list[Line]:
 
 
 def _card(gpu: Gpu, cells: int) -> Line:
+    if gpu.lost:
+        return ((f"{gpu.index:>2} ", "dim"), (f"{gpu.letter} lost", GPU_ROLES[gpu.letter]))
     power = MISSING if gpu.power_w is None else f"{gpu.power_w:.0f} W"
     heat = MISSING if gpu.temperature_c is None else f"{number(gpu.temperature_c)} °C"
     line: list[Span] = [
