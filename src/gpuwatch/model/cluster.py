@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.derive import Shape, Track
+from gpuwatch.model.derive import Seconds, Shape, Track
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Row, Sample, Tick
 from gpuwatch.model.progress import Expressions, Steps
 from gpuwatch.model.view import NodeView, Point, Standing, View
@@ -148,12 +148,13 @@ class _Scope:
             now_us: when the sample was taken, on the node's clock.
             elapsed_s: since the sample before.
         """
+        seconds: Seconds = {}
         for row in rows:
             track = self.tracks.get(row.labels)
             if track is None:
                 track = self.tracks[row.labels] = Track(self._shape)
                 self._changed = True
-            track.advance(row.values, elapsed_s)
+            track.advance(row.values, elapsed_s, seconds)
             track.seen_us = now_us
 
     def standing(self, now_us: int, elapsed_s: float, kept_us: float) -> Standing:

@@ -6,6 +6,7 @@ a while covers fewer seconds instead of counting as zero. A counter that comes b
 on meanwhile, so its growth covers the gap too: what is dear to read may be read seldom.
 """
 
+from array import array
 from collections.abc import Sequence
 from itertools import repeat
 from math import inf
@@ -14,7 +15,7 @@ from typing import NamedTuple, Self
 
 from gpuwatch.agent.metric import COUNTER, Metric, Values
 
-__all__ = ["Shape", "Total", "Track"]
+__all__ = ["Seconds", "Shape", "Total", "Track"]
 
 JITTER = 0.01
 """A counter that falls by less than this share of itself has jittered (iowait and idle of
@@ -28,10 +29,14 @@ BRIDGE_S = 10.0
 """Gaps that a counter's growth covers; after a longer one it starts anew: another entity may have
 come to have its name."""
 
-Total = tuple[tuple[float, ...], tuple[float, ...]]
-"""Running totals and the seconds that they cover, in catalogue order of the scope's values.
+Total = tuple["array[float]", "array[float]"]
+"""Running totals and the seconds that they cover, in catalogue order of the scope's values; never
+changed, but replaced: a view keeps half a minute of them, and arrays take a third of what tuples do.
 
 A counter's total is its growth; a gauge's is its integral over time (unit times seconds)."""
+Seconds = dict[tuple[int, tuple[bool, ...]], tuple["array[float]", "array[float]"]]
+"""Seconds before one sample and after it, by the id of the former and what was absent: most
+entities of a scope are read alike, and share them."""
 
 
 class Shape(NamedTuple):
@@ -41,10 +46,12 @@ class Shape(NamedTuple):
         counters: whether each is a counter; else it is a gauge.
         ceilings: of a counter, the gauge and the factor whose product it may grow by in a second;
             what is more was misread.
+        nothing: totals and seconds of what was never read.
     """
 
     counters: tuple[bool, ...]
     ceilings: tuple[tuple[int, int, float], ...]
+    nothing: "array[float]"
 
     @classmethod
     def of(cls, rows: Sequence[Metric]) -> Self:
@@ -59,7 +66,8 @@ class Shape(NamedTuple):
             for place, row in enumerate(rows)
             if row.ceiling is not None and row.ceiling[0] in places
         ]
-        return cls(tuple(row.kind == COUNTER for row in rows), tuple(ceilings))
+        counters = tuple(row.kind == COUNTER for row in rows)
+        return cls(counters, tuple(ceilings), array("d", (0.0,) * len(rows)))
 
 
 class Track:
@@ -80,7 +88,7 @@ class Track:
 
     def __init__(self, shape: Shape) -> None:
         width = len(shape.counters)
-        self.total: Total = (0.0,) * width, (0.0,) * width
+        self.total: Total = shape.nothing, shape.nothing
         self.seen_us = 0
         self._shape = shape
         self._raw: Values = (None,) * width
@@ -103,22 +111,23 @@ class Track:
         if self._away_s > BRIDGE_S:
             self.forget()
 
-    def advance(self, values: Values, elapsed_s: float) -> None:
+    def advance(self, values: Values, elapsed_s: float, seconds: Seconds) -> None:
         """Carry the totals on by one reading.
 
         Args:
             values: read now, in catalogue order.
             elapsed_s: seconds since the reading before; not positive when there is none or the
                 clock did not move, then only the raw values are kept.
+            seconds: of the entities before it in the same sample; its own are added.
         """
         absent = tuple(map(is_, values, repeat(None)))
         odd = self._away_s or self._gaps_s or self._fallen or absent != self._absent
-        if odd or elapsed_s <= 0 or not self._plainly(values, elapsed_s):
+        if odd or elapsed_s <= 0 or not self._plainly(values, elapsed_s, seconds):
             self._carefully(values, elapsed_s)
 
-    def _plainly(self, values: Values, elapsed_s: float) -> bool:
+    def _plainly(self, values: Values, elapsed_s: float, seconds: Seconds) -> bool:
         """Carry on a plain reading; tell whether it was one."""
-        counters, ceilings = self._shape
+        counters, ceilings, _ = self._shape
         steps = [
             0.0 if value is None else value - before if counter else value * elapsed_s  # type: ignore[operator]
             for value, before, counter in zip(values, self._raw, counters, strict=True)
@@ -127,13 +136,13 @@ class Track:
             return False
         if any(self._is_misread(c[0], steps[c[0]], values, elapsed_s) for c in ceilings):
             return False
-        totals, seconds = self.total
-        if True in self._absent:
+        totals, before_s = self.total
+        alike = id(before_s), self._absent
+        if alike not in seconds:
             passed = [0.0 if gone else elapsed_s for gone in self._absent]
-            seconds = tuple(map(add, seconds, passed))
-        else:
-            seconds = tuple(map(add, seconds, repeat(elapsed_s)))
-        self.total = tuple(map(add, totals, steps)) if any(steps) else totals, seconds
+            seconds[alike] = before_s, array("d", map(add, before_s, passed))
+        _, now_s = seconds[alike]
+        self.total = array("d", map(add, totals, steps)) if any(steps) else totals, now_s
         self._raw = values
         return True
 
@@ -156,7 +165,7 @@ class Track:
                 else:
                     totals[i] += value * elapsed_s
                 seconds[i] += covered_s
-            self.total = tuple(totals), tuple(seconds)
+            self.total = array("d", totals), array("d", seconds)
         self._raw = self._kept(values, elapsed_s + away_s)
         self._absent = tuple(map(is_, self._raw, repeat(None)))
 
