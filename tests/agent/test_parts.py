@@ -169,7 +169,7 @@ def pipe() -> Iterator[tuple[int, int]]:
         ([b"be", b"at 1", b"2\n"], 12),
         ([b"beat 1\nbeat 2\nbeat 3"], 2),
         ([b"\xff\0noise\nbeat 5\r\n"], 5),
-        ([b"beat 5\n", b"beat -1\nbeat x\nbeat " + b"9" * 30 + b"\nBEAT 6\nbeat 6 7\n"], 5),
+        ([b"beat 5\n", b"beat -1\nbeat x\nbeat " + b"9" * 30 + b"\nBEAT 6\nbeat 6 x\n"], 5),
         ([b"x" * 3000, b"beat 4\n", b"beat 8\n"], 8),
         ([b"beat\n"], -1),
     ],
@@ -221,6 +221,29 @@ def test_a_slow_reader_loses_the_oldest_data_and_nothing_else(pipe: tuple[int, i
     assert texts == (
         "[names 1][data 4][data 5][names 2][data 6][data 7][data 8][data 9][data 10][data 11][bye]"
     )
+
+
+def test_a_viewer_that_falls_behind_is_sent_the_newest_once_it_has_caught_up(
+    pipe: tuple[int, int],
+) -> None:
+    """What the sockets on the way would take is not theirs to take."""
+    outbox, inbox = pipes.Outbox(pipe[1]), pipes.Inbox(pipe[0], 0)
+    for number in range(3):
+        outbox.put(pipes.DATA, b"[%d]" % number, number)
+    outbox.acknowledge(1)
+    for number in range(3, 20):
+        outbox.put(pipes.DATA, b"[%d]" % number, number)
+    assert os.read(pipe[0], 1 << 16) == b"[0][1][2][3][4][5]"
+    assert (outbox.waiting, outbox.dropped) == (False, 6)
+    outbox.acknowledge(4)
+    outbox.send()
+    assert os.read(pipe[0], 1 << 16) == b"[12][13][14]"
+    outbox.put(pipes.BYE, b"[bye]")
+    assert os.read(pipe[0], 1 << 16) == b"[15][16][17][18][19][bye]"
+
+    os.write(pipe[1], b"beat 1\nbeat 2 17\nbeat 3 x\n")
+    inbox.hear(5)
+    assert (inbox.beat, inbox.frame) == (2, 17)
 
 
 def test_names_that_no_frame_cites_do_not_pile_up(pipe: tuple[int, int]) -> None:

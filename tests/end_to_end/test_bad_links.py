@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpuwatch.agent import catalogue
 from gpuwatch.cli.watch import Watch
 from gpuwatch.feed.live import Live
 from gpuwatch.job.file import read
@@ -27,6 +28,7 @@ from tcp_proxy import TcpProxy
 
 pytestmark = list(NEEDS_SSHD)
 
+DROPPED = catalogue.INDEX["node"]["agent_dropped_frames"]
 SLOW_BYTES = 8000.0
 US = 1_000_000
 
@@ -144,7 +146,10 @@ async def test_each_kind_of_bad_link_is_told_and_comes_back(sshd: Sshd, tmp_path
 
 
 async def test_what_a_link_held_back_is_never_shown_as_new(sshd: Sshd) -> None:
-    """Viewer and node are one machine here: one clock tells how old each sample is."""
+    """Viewer and node are one machine here: one clock tells how old each sample is.
+
+    The agent itself drops the oldest meanwhile, and says how many.
+    """
     async with TcpProxy(sshd.port) as proxy:
         node = sshd.node("n", port=proxy.port)
         key = sshd.known_hosts.read_text().partition(" ")[2]
@@ -167,6 +172,7 @@ async def test_what_a_link_held_back_is_never_shown_as_new(sshd: Sshd) -> None:
     assert max(s.arrived_us - s.node_mono_us for s in samples) < 1.1 * US
     assert samples[-1].sequence - len(samples) > 5
     assert len({s.agent_id for s in samples}) == 1
+    assert (samples[-1].rows("node")[0].values[DROPPED] or 0) > 0
 
 
 def stopped_is_late_then_stale_then_back(seen: Seen, began: int, until: int) -> None:

@@ -176,6 +176,7 @@ class Agent(object):
         """Take what the viewer says, and tell whether the agent has to go."""
         self._inbox.hear(_now_us())
         if not self._ending:
+            self._outbox.acknowledge(self._inbox.frame)
             silence_s = (_now_us() - self._inbox.heard_us) / 1000000.0
             if self._inbox.ended:
                 self._ending = "the viewer closed the line"
@@ -230,8 +231,8 @@ class Agent(object):
             self._outbox.put(pipes.NAMES, frame.pack(names))
         scopes = catalogue.SCOPES
         message = frame.data(catalogue.SCHEMA, self._sequence, stamps, self._names, scopes, rows)
+        self._outbox.put(pipes.DATA, frame.pack(message), self._sequence)
         self._sequence += 1
-        self._outbox.put(pipes.DATA, frame.pack(message))
 
     def _rows(self, round_: Round) -> frame.Rows:
         readings = dict(round_.rows)  # one that hung may come back any moment

@@ -28,7 +28,7 @@ def agent(given: Namespace) -> int:
     _part("what the agent there is told", config)
     for name, source in sent.sources():
         _part(f"{name}, sha256 {hashlib.sha256(source).hexdigest()}", source.decode())
-    _part(f"that is all: {size} bytes in one message, then a line `beat N` each interval", "")
+    _part(f"that is all: {size} bytes in one message, then a line `beat N FRAME` each interval", "")
     return 0
 
 

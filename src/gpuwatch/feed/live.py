@@ -99,6 +99,7 @@ class _Ear:
         self._decoder = Decoder()
         self._offset = Offset()
         self._left_out = 0
+        self._newest: int | None = None
 
     def link(
         self, state: State, step: Step, reason: str | None = None, hint: str | None = None
@@ -106,8 +107,9 @@ class _Ear:
         self.step = step
         self._queue.put(Link, node=self._node, state=state, step=step, reason=reason, hint=hint)
 
-    def beating(self, number: int) -> None:
+    def beating(self, number: int) -> int | None:
         self._offset.sent(number, mono_us())
+        return self._newest
 
     def received(self, data: bytes) -> Step | None:
         shown: Step | None = None
@@ -126,6 +128,7 @@ class _Ear:
         return shown
 
     def _sample(self, frame: Frame) -> None:
+        self._newest = max(frame.sequence, self._newest or 0)
         arrived_us, seen_us = mono_us(), wall_us()
         stamps = frame.beat_us, frame.mono_us
         if (self._offset.trip_us(frame.beat, stamps, arrived_us) or 0) > self._old_us:

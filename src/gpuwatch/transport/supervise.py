@@ -48,8 +48,8 @@ class Listener(Protocol):
     def received(self, data: bytes) -> Step | None:
         """Take bytes of the stream; return what whole frames among them show, None if none is."""
 
-    def beating(self, number: int) -> None:
-        """Heartbeat `number` is sent now."""
+    def beating(self, number: int) -> int | None:
+        """Heartbeat `number` is sent now; return the newest frame's number, None before the first."""
 
 
 async def supervise(
@@ -220,6 +220,7 @@ class _Link:
         with suppress(OSError):
             while True:
                 number += 1
-                self.listener.beating(number)
-                pipe.write(b"beat %d\n" % number)
+                seen = self.listener.beating(number)
+                words = f"beat {number}" if seen is None else f"beat {number} {seen}"
+                pipe.write(f"{words}\n".encode())
                 await asyncio.sleep(every_s)
