@@ -13,7 +13,7 @@ from gpuwatch.verdict.gpu import Gpu
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = [
-    "STARTING_CAP", "Assessment", "Context", "Kind", "Peers", "Signal", "asleep", "assessment", "gate", "input_lost", "number",
+    "NOTHING", "STARTING_CAP", "Assessment", "Context", "Kind", "Peers", "Signal", "asleep", "assessment", "gate", "input_lost", "number",
     "once", "once_a_node", "percent", "ramp", "resting", "starting", "waiting", "waiting_cap",
 ]  # fmt: skip
 
@@ -155,6 +155,10 @@ class Assessment(msgspec.Struct, frozen=True):
     def candidate(self) -> Candidate:
         """Return this as another verdict that the evidence allows."""
         return Candidate(self.state, self.cause, round(self.confidence, 3))
+
+
+NOTHING = Assessment("UNKNOWN", None, 0.0)
+"""What a cause says that has nothing to say."""
 
 
 def assessment(

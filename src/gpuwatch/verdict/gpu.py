@@ -19,7 +19,7 @@ import msgspec
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.verdict import Shares
-from gpuwatch.model.view import Point, Window
+from gpuwatch.model.view import Columns, Point, Window
 from gpuwatch.verdict.levels import Learned, Levels, levels
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -34,6 +34,11 @@ _IDLE_REASON = 0x1
 """Nothing runs on the GPU (nvmlClocksEventReasonGpuIdle)."""
 _ENOUGH_LOOKS = 5
 _HEAT = ("throttle_sw_thermal_ns", "throttle_hw_thermal_ns", "throttle_hw_brake_ns")
+_RATES = Columns(
+    "gpu", "util_pct", "memory_util_pct", "power_w", "power_limit_w", "sm_clock_mhz",
+    "sm_clock_max_mhz", "gpm_sm_pct", "gpm_tensor_pct", "gpm_dram_pct", *_HEAT,
+)  # fmt: skip
+_WORK = Columns("gpu", "util_pct", "power_w", *_HEAT)
 
 
 class Gpu(msgspec.Struct, frozen=True):
@@ -93,21 +98,15 @@ def read(
         thresholds: of the judge.
         rests: share of looks in which it was idle, which stands for a utilisation not reported.
     """
-    told = _share(window.rate("gpu", labels, "util_pct"))
+    util_pct, memory_pct, power_w, limit_w, clock, top, sm, tensor, dram, *heat = window.rates_of(
+        labels, _RATES
+    )
+    told, memory, throttled = _share(util_pct), _share(memory_pct), _throttled(heat)
     util = _utilisation(told, rests)
-    memory = _share(window.rate("gpu", labels, "memory_util_pct"))
-    power_w = window.rate("gpu", labels, "power_w")
-    limit_w = window.rate("gpu", labels, "power_limit_w")
-    throttled = _throttled(window, labels)
     known = None
     if limit_w:
         known = levels(str(labels[2]), limit_w, learned, thresholds)
-    activity = Activity(
-        *(
-            _share(window.rate("gpu", labels, f"gpm_{kind}_pct"))
-            for kind in ("sm", "tensor", "dram")
-        )
-    )
+    activity = Activity(_share(sm), _share(tensor), _share(dram))
     mixture = _Mixture(
         util, power_w, memory, throttled, known, occupied, partner, thresholds, activity
     )
@@ -122,7 +121,7 @@ def read(
         (known.learned_w or known.compute_w) if known else None,
         memory,
         throttled,
-        _clock(window, labels),
+        clock / top if clock is not None and top else None,
         doubt,
         worked=learned is not None and learned.worked,
         watched_s=(now_us - learned.since_us) / 1e6 if learned else 0.0,
@@ -162,12 +161,11 @@ def full_power(
     window: Window, labels: Labels, thresholds: Thresholds, rests: float | None = None
 ) -> float | None:
     """Return the mean power of a window of full, unthrottled work, in watts; else None."""
-    util = _utilisation(_share(window.rate("gpu", labels, "util_pct")), rests)
-    if util is None or util < FULL or window.coverage("gpu", labels, "power_w") < FULL:
+    util_pct, power_w, *heat = window.rates_of(labels, _WORK)
+    util = _utilisation(_share(util_pct), rests)
+    if util is None or util < FULL or (_throttled(heat) or 0.0) >= thresholds.throttled:
         return None
-    if (_throttled(window, labels) or 0.0) >= thresholds.throttled:
-        return None
-    return window.rate("gpu", labels, "power_w")
+    return power_w if window.coverage("gpu", labels, "power_w") >= FULL else None
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -302,9 +300,8 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else min(1.0, percent / 100)
 
 
-def _throttled(window: Window, labels: Labels) -> float | None:
+def _throttled(kinds: Sequence[float | None]) -> float | None:
     """Return the share of time that heat or brake slowed the GPU: the largest of the kinds."""
-    kinds = [window.rate("gpu", labels, name) for name in _HEAT]
     read = [ns / 1e9 for ns in kinds if ns is not None]
     return min(1.0, max(read)) if read else None
 
@@ -312,9 +309,3 @@ def _throttled(window: Window, labels: Labels) -> float | None:
 def _fresh_xid(window: Window, labels: Labels) -> int | None:
     number = window.latest("gpu", labels, "xid")
     return int(number) if number and window.growth("gpu", labels, "xids") else None
-
-
-def _clock(window: Window, labels: Labels) -> float | None:
-    clock = window.rate("gpu", labels, "sm_clock_mhz")
-    top = window.rate("gpu", labels, "sm_clock_max_mhz")
-    return clock / top if clock is not None and top else None

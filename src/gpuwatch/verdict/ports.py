@@ -6,6 +6,7 @@ import msgspec
 
 from gpuwatch.model.verdict import Finding
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -38,7 +39,7 @@ def worst(kind: Kind, faults: Iterable[PortFault]) -> PortFault:
 def assess_worst(context: Context, found: PortFault) -> Assessment:
     """Judge one rank by its node's worst port: it counts as far as the rank waits for others."""
     if found.severity == 0:
-        return Assessment(*found.kind, 0.0)
+        return NOTHING
     t, wait = context.thresholds, waiting(context)
     return assessment(
         context,

@@ -6,6 +6,7 @@ harmless in a sum. Where RDMA ports are up and idle, that is the cause and not a
 
 from gpuwatch.verdict.causes import fallback
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -39,7 +40,7 @@ def assess(context: Context) -> Assessment:
     nic, t, wait = context.host.nic, context.thresholds, waiting(context)
     fullness = full(context) * (1 - fallback.severity(context))
     if nic is None or nic.used is None or fullness == 0:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     return assessment(
         context,
         NAME,

@@ -5,6 +5,7 @@ Writing alone is no wait: an asynchronous checkpoint writes as much while the GP
 
 from gpuwatch.verdict.causes.read import writes
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -46,7 +47,7 @@ def assess(context: Context) -> Assessment:
     t, lost, share = context.thresholds, input_lost(context), blocked(context)
     opened = gate(lost, t)
     if opened == 0 or share == 0:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     written, disk = _written(context), context.host.disk
     return assessment(
         context,

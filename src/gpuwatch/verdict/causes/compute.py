@@ -1,6 +1,7 @@
 """COMPUTE: the GPU works; nothing is waited for."""
 
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     UNDETERMINED_CAP,
     Assessment,
     Context,
@@ -23,7 +24,7 @@ def assess(context: Context) -> Assessment:
     t, gpu = context.thresholds, context.gpu
     share = gpu.shares.compute
     if share <= t.lost:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     return assessment(
         context,
         NAME,

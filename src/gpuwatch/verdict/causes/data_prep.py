@@ -2,6 +2,7 @@
 
 from gpuwatch.verdict.causes.read import blocked
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     STARTING_CAP,
     Assessment,
     Context,
@@ -54,7 +55,7 @@ def assess(context: Context) -> Assessment:
     opened = gate(lost, t)
     work = ramp(loaders, t.loader_busy / 2, t.loader_busy)
     if loaders is None or opened == 0 or work == 0:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     delay, host = context.role("loader").delay, context.host
     reading = blocked(context)[0]
     short = max(

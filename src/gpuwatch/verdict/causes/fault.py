@@ -5,7 +5,7 @@ was corrected (63, 92) and what only follows (45) is none.
 """
 
 from gpuwatch.agent.nvml.locator import IS_LOST
-from gpuwatch.verdict.evidence import Assessment, Context, Kind, assessment, number
+from gpuwatch.verdict.evidence import NOTHING, Assessment, Context, Kind, assessment, number
 
 NAME = Kind("GPU", "fault")
 FATAL = frozenset({48, 62, 64, 74, 79, 94, 95, 109, 119, 120, 136, 140, 143, *range(144, 151)})
@@ -22,7 +22,7 @@ def assess(context: Context) -> Assessment:
         found = number("xid", float(gpu.fresh_xid or 0), "", None, "critical error (Xid)")
         text = f"has a GPU with a critical error: Xid {gpu.fresh_xid}"
     else:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     told = assessment(context, NAME, 0.95, text=text, support=(found,))
     return Assessment(
         *NAME, told.score, 1.0, 1.0, told.support, told.against, told.missing, told.text

@@ -5,6 +5,7 @@ One node at which nothing moves may wait for another that works: only all togeth
 
 from gpuwatch.verdict.causes import checkpoint, read
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -27,9 +28,9 @@ def assess(context: Context) -> Assessment:
     blocked = max(read.blocked(context)[0], checkpoint.blocked(context))
     spins = gpu.shares.spin >= t.lost
     if not context.peers.standing or context.rank is None or blocked >= t.storage_wait:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     if not (spins or context.peers.spinning or gpu.worked):
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     sure = (
         spins or context.peers.still_s is not None or (context.peers.spinning and asleep(context))
     )

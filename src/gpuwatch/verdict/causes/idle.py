@@ -1,6 +1,7 @@
 """IDLE: no process holds the GPU; or one does, and waits for requests (`demand`)."""
 
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -19,11 +20,11 @@ def assess(context: Context) -> Assessment:
     """Judge one rank, or one GPU without."""
     t, gpu = context.thresholds, context.gpu
     if gpu.util is None or gpu.util >= t.gpu_idle or gpu.shares.unknown > 0:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     if context.rank is not None:
         return _demand(context)
     if context.held:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     return assessment(
         context,
         NAME,
@@ -42,7 +43,7 @@ def _demand(context: Context) -> Assessment:
     main = context.role("main")
     loaders = context.role("loader").threads
     if main.waits is None or context.ranks > 1 or loaders:
-        return Assessment("IDLE", "demand", 0.0)
+        return NOTHING
     rest = main.waits.share(*_REST)
     return assessment(
         context,

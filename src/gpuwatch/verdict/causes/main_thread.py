@@ -8,6 +8,7 @@ from gpuwatch.agent.waits import STORAGE
 from gpuwatch.verdict.causes.data_prep import busy
 from gpuwatch.verdict.causes.system import late
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -46,7 +47,7 @@ def assess(context: Context) -> Assessment:
     work = ramp(covered, 0.7 * t.main_busy, t.main_busy)
     asleep = context.gpu.util is None or context.gpu.util < t.gpu_idle
     if run is None or asleep or opened == 0 or work == 0:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     loaders = busy(context)
     host = context.host.busy
     return assessment(

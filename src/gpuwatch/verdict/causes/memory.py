@@ -6,6 +6,7 @@ at once, and its memory pressure may stay at 0 meanwhile. Refaults tell.
 
 from gpuwatch.agent.waits import STORAGE
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -33,7 +34,7 @@ def assess(context: Context) -> Assessment:
     t, lost, memory = context.thresholds, input_lost(context), context.host.memory
     opened = gate(lost, t)
     if opened == 0:
-        return Assessment(*NAMES[0], 0.0)
+        return NOTHING
     waits = blocked(context)
     thrash = thrashing(context)
     swaps = ramp(memory.swap_mb_s, *_SWAPS) * ramp(
@@ -42,7 +43,7 @@ def assess(context: Context) -> Assessment:
     held = ramp(waits, t.storage_wait / 2, 2 * t.storage_wait)
     score = max(held, swaps, thrash)
     if score == 0:
-        return Assessment(*NAMES[0], 0.0)
+        return NOTHING
     swapped = ramp(memory.swap_mb_s, *_SWAPS) > 0
     return assessment(
         context,

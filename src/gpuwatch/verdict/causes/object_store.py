@@ -5,6 +5,7 @@ loaders have connections to an address that no rank's main process talks to, and
 """
 
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     STARTING_CAP,
     Assessment,
     Context,
@@ -31,7 +32,7 @@ def assess(context: Context) -> Assessment:
     t, lost, loader = context.thresholds, input_lost(context), context.role("loader")
     opened, store = gate(lost, t), busiest(context)
     if opened == 0 or store is None or loader.waits is None:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     asks = loader.waits.share(*_WAITS)
     running = loader.waits.share("run", "ready")
     received = store.received_mb_s or 0.0

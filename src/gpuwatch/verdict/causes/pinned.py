@@ -8,6 +8,7 @@ stops the main thread as well.
 from gpuwatch.verdict.causes.data_prep import busy
 from gpuwatch.verdict.causes.quota import loaders_alone, throttled
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -35,7 +36,7 @@ def assess(context: Context) -> Assessment:
     short = ramp(loader.delay, t.run_delay / 2, 1.5 * t.run_delay)
     work = ramp(busy(context), t.loader_busy / 2, t.loader_busy)
     if opened == 0 or short == 0 or host.busy is None:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     allowed = _allowed(context)
     idle = 1 - ramp(host.busy, 0.6 * t.host_busy, t.host_busy) if host.cpus else 0.0
     few = allowed is not None and host.cpus is not None and allowed < host.cpus

@@ -6,6 +6,7 @@ that is seen: a set of too few allowed CPUs does that as well, so it is not said
 
 from gpuwatch.verdict.causes.system import delay, explained, lost
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -27,7 +28,7 @@ def assess(context: Context) -> Assessment:
     opened = gate(lost(context), t)
     short = ramp(waited, t.run_delay / 2, 1.5 * t.run_delay)
     if opened == 0 or short == 0 or starting(context):
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     told = throttled(context)
     found = ramp(told, t.quota_periods / 2, 2 * t.quota_periods)
     if told is None:

@@ -6,6 +6,7 @@ CPUs have other work, and counts neither NFS nor FUSE.
 
 from gpuwatch.verdict.causes.memory import thrashing
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     STARTING_CAP,
     Assessment,
     Context,
@@ -69,13 +70,13 @@ def assess(context: Context) -> Assessment:
     t, lost = context.thresholds, input_lost(context)
     opened = gate(lost, t)
     if opened == 0:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     if not any(_told(context.role(name)) for name in ("loader", "main")):
         return _blind(context, opened)
     share, role, family = blocked(context)
     begins = starting(context)
     if share == 0 or (begins and role == "main"):
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     waits, disk = context.role(role).waits, context.host.disk
     mount = _mount(context, family)
     running = waits.share("run", "ready") if waits else 0.0
@@ -121,7 +122,7 @@ def _blind(context: Context, opened: float) -> Assessment:
     busy = ramp(disk.busy, 0.7, 0.95) if disk and disk.read_mb_s > disk.write_mb_s else 0.0
     score = opened * 0.6 * max(ramp(host.iowait, 0.05, 0.3), busy)
     if score == 0:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     return assessment(
         context,
         NAME,

@@ -6,6 +6,7 @@ GPU that does nothing has not seen whether it ever worked.
 
 from gpuwatch.verdict.causes.read import blocked
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -26,7 +27,7 @@ def assess(context: Context) -> Assessment:
     """Judge one rank."""
     t, rank, gpu = context.thresholds, context.rank, context.gpu
     if rank is None or rank.age_s is None or not starting(context):
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     unseen_s = max(0.0, rank.age_s - gpu.watched_s)
     share = blocked(context)[0]
     cause = "storage" if share >= t.storage_wait else None

@@ -5,6 +5,7 @@ The GPU need not look starved: a step that is late by its main thread shows only
 
 from gpuwatch.verdict.causes.data_prep import own_share
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -53,7 +54,7 @@ def assess(context: Context) -> Assessment:
     opened = gate(lost(context), t)
     short = ramp(waited, t.run_delay / 2, 1.5 * t.run_delay)
     if opened == 0 or short == 0 or starting(context):
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     crowded = max(
         ramp(host.busy, 0.7 * t.host_busy, t.host_busy), ramp(host.steal, t.steal / 2, t.steal)
     )

@@ -1,6 +1,7 @@
 """GPU/throttled: heat or the power brake slows the GPU. The power cap is evidence of work."""
 
 from gpuwatch.verdict.evidence import (
+    NOTHING,
     Assessment,
     Context,
     Kind,
@@ -19,7 +20,7 @@ def assess(context: Context) -> Assessment:
     share = gpu.throttled
     slowed = ramp(share, t.throttled / 2, 3 * t.throttled)
     if slowed == 0 or (gpu.util or 0.0) < t.lost:
-        return Assessment(*NAME, 0.0)
+        return NOTHING
     low = 1.0 if gpu.clock is not None and gpu.clock < 1 - t.clock_deficit else 0.0
     found = assessment(
         context,
