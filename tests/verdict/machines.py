@@ -25,6 +25,7 @@ class Gpu:
     tensor: float | None = None
     dram: float | None = None
     reasons: int | None = None
+    pcie_mb: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Rank:
     loaders: int = 16
     loaders_on: int | None = None
     checkpoint: Mapping[str, float] = field(default_factory=dict)
+    workers: int = 0
+    worker_run: float = 1.0
     read_mb: float = 50.0
     write_mb: float = 0.0
     checkpoint_write_mb: float = 0.0
@@ -110,6 +113,7 @@ class Node:
     mounts: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     rdma: Mapping[str, float] = field(default_factory=dict)
     swap_in_pages: float = 0.0
+    softirq: float = 0.0
     addresses: str = ""
 
     def rates(self) -> Rates:
@@ -149,7 +153,7 @@ class Node:
             "tcp_loss_probes": self.probes, "tcp_fast_retrans": self.fast, "tcp_timeouts": 0,
             "tcp_slow_start_retrans": 0, "tcp_dsack_received": self.dsack, "tcp_sack_reorder": 0,
             "pressure_io_some_us": self.io_pressure * 1e6, "pressure_cpu_some_us": 0,
-            "swap_in_pages": self.swap_in_pages,
+            "swap_in_pages": self.swap_in_pages, "cpu_hottest_softirq_ms": self.softirq * 1000,
             **self._received(),
         }  # fmt: skip
 
@@ -179,6 +183,7 @@ def _gpu(gpu: Gpu) -> dict[str, float]:
         "gpm_sm_pct": gpu.sm, "gpm_tensor_pct": gpu.tensor, "gpm_dram_pct": gpu.dram,
         "gpu_lost": int(gpu.lost), "xid": gpu.xid, "xids": gpu.xids,
         "event_reasons": gpu.reasons,
+        "pcie_rx_bytes": gpu.pcie_mb and gpu.pcie_mb * 1e6, "pcie_tx_bytes": gpu.pcie_mb and gpu.pcie_mb * 1e6,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
@@ -199,6 +204,7 @@ def _rank(rank: Rank, index: int) -> Rates:
         "main": (rank.main, 1, rank.main_run, rank.main_delay, rank.write_mb),
         "loader": (rank.loader, rank.loaders, rank.loader_run, rank.loader_delay, 0.0),
         "checkpoint": (rank.checkpoint, 1, 0.1, 0.0, rank.checkpoint_write_mb),
+        "worker": ({"run": 1.0}, rank.workers, rank.worker_run, 0.0, 0.0),
     }
     for role, (waits, threads, run, delay, write_mb) in roles.items():
         if not waits or not threads:

@@ -128,12 +128,7 @@ def _inside(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> list[Char
     """Charge the ranks of a single node that its other ranks wait for."""
     if not node.low:
         return []
-    waiting = tuple(
-        name_of(node.node, r.rank)
-        for r in ranks
-        if r.rank and r.rank not in node.low and (r.wait or 0.0) >= t.wait_spread
-    )
-    culprits = culprits_of(node)
+    waiting, culprits = _others(node, ranks, t), culprits_of(node)
     return [
         Charge(
             found
@@ -147,6 +142,15 @@ def _inside(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> list[Char
         for found in node.ranking
         if found.state in (*_LOCAL, "COMPUTE")
     ]
+
+
+def _others(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> tuple[str, ...]:
+    """Return the ranks of a node that wait, but for those that stand out."""
+    return tuple(
+        name_of(node.node, r.rank)
+        for r in ranks
+        if r.rank and r.rank not in node.low and (r.wait or 0.0) >= t.wait_spread
+    )
 
 
 def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
@@ -226,6 +230,10 @@ def _puzzles(
     nodes: Sequence[Opinion], ranks: Sequence[Opinion], unseen: Unseen, t: Thresholds
 ) -> list[Charge]:
     """Say who may be to blame where nobody can say for what: no more than worth a look."""
+    if len(nodes) == 1 and nodes[0].low and (inside := _others(nodes[0], ranks, t)):
+        culprits = culprits_of(nodes[0])
+        text = f"waits for {_list([c.id for c in culprits])}, and why cannot be told"
+        return [Charge(_nothing(nodes, text, t.score), culprits, inside)]
     waiting = tuple(n.node for n in nodes if (n.wait or 0.0) >= t.lost)
     if not waiting:
         return []

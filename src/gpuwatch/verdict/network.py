@@ -95,7 +95,7 @@ def _where(
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
         return (everyone,), _PATH_CAP, text
-    if kind.cause in ("link", "bandwidth", "fallback") or _holds_up(surest):
+    if kind.cause in ("link", "bandwidth", "fallback", "softirq") or _holds_up(surest):
         return own, 1.0, text
     if len(nodes) == 2:
         ends = sorted(n.node for n in nodes)

@@ -25,6 +25,7 @@ from gpuwatch.verdict.causes import (
     quota,
     rdma,
     read,
+    softirq,
     startup,
     system,
     throttled,
@@ -37,7 +38,7 @@ __all__ = ["CAUSES"]
 CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
     cause.assess
     for cause in (
-        fault, throttled, checkpoint, memory, read, object_store, data_prep, main_thread, pinned, quota, system, fallback, link, rdma, loss, path, trip,
+        fault, throttled, checkpoint, memory, read, object_store, data_prep, main_thread, pinned, quota, system, fallback, softirq, link, rdma, loss, path, trip,
         bandwidth, peer, hung, startup, compute, idle,
     )
 )  # fmt: skip

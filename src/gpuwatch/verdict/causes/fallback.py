@@ -11,6 +11,7 @@ from gpuwatch.verdict.evidence import (
     assessment,
     gate,
     number,
+    once_a_node,
     percent,
     ramp,
     waiting,
@@ -24,6 +25,7 @@ _EXCHANGED_MB_S = (20.0, 100.0)
 """What an Ethernet port carries that gradients go over: sessions and logs carry less."""
 
 
+@once_a_node
 def severity(context: Context) -> float:
     """Return how surely the job exchanges past its RDMA ports, 0 to 1."""
     active = [port.bytes_s for port in context.host.rdma if port.active]

@@ -1,6 +1,17 @@
 """PEER: the GPU spins in a collective, and nothing on this node is wrong: it waits for another."""
 
-from gpuwatch.verdict.causes import bandwidth, checkpoint, link, loss, rdma, read, system, trip
+from gpuwatch.verdict.causes import (
+    bandwidth,
+    checkpoint,
+    fallback,
+    link,
+    loss,
+    rdma,
+    read,
+    softirq,
+    system,
+    trip,
+)
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
@@ -34,6 +45,8 @@ def assess(context: Context) -> Assessment:
         link.fault(context),
         trip.severity(context),
         rdma.fault(context),
+        softirq.severity(context),
+        fallback.severity(context),
     )
     blocked = max(read.severity(context), checkpoint.severity(context))
     own = max(blocked * gate(input_lost(context), t), system.late(context))

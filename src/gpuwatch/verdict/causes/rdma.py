@@ -1,4 +1,4 @@
-"""NETWORK/loss, NETWORK/link and NETWORK/congestion where the job exchanges by RDMA.
+"""NETWORK/loss, NETWORK/link and NETWORK/congestion by RDMA: what no TCP counter knows of.
 
 RDMA goes back to what was lost and sends all from there again, and a missing acknowledgement
 stalls it for seconds, so a millionth of its packets is much. A port that is paused waits for the

@@ -20,8 +20,9 @@ _CPU = Columns(
     "cpu_system_ms", "cpu_irq_ms", "cpu_softirq_ms",
 )  # fmt: skip
 _NODE = Columns(
-    "node", "cpus_allowed", "cpus", "pressure_io_some_us", "pressure_cpu_some_us", "swap_in_pages"
-)
+    "node", "cpus_allowed", "cpus", "pressure_io_some_us", "pressure_cpu_some_us", "swap_in_pages",
+    "cpu_hottest_softirq_ms",
+)  # fmt: skip
 _BYTES = Columns("nic", "rx_bytes", "tx_bytes")
 _LINK = Columns("nic", "speed_mbps", "carrier")
 _RARE = Columns("nic", "carrier_changes", "rx_packets", "tx_packets", "rx_errors", "tx_errors")
@@ -80,6 +81,7 @@ class Host(msgspec.Struct, frozen=True):
     mounts: tuple[Mount, ...] = ()
     rdma: tuple[Rdma, ...] = ()
     memory: Memory = Memory()
+    hottest_softirq: float | None = None
 
     @property
     def nic(self) -> Nic | None:
@@ -101,7 +103,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
         thresholds: of the judge.
     """
     busy, iowait, steal = _cpu(fast)
-    allowed, cpus, io_us, cpu_us, swapped = fast.rates_of((), _NODE)
+    allowed, cpus, io_us, cpu_us, swapped, hottest_ms = fast.rates_of((), _NODE)
     return Host(
         busy,
         iowait,
@@ -117,6 +119,7 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
         mounts(fast),
         rdma(fast, slow),
         Memory(scaled(swapped, PAGE_MB)),
+        scaled(hottest_ms, 1e-3),
     )
 
 
