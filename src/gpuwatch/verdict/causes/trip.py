@@ -16,6 +16,7 @@ from gpuwatch.verdict.evidence import (
     assessment,
     gate,
     number,
+    once,
     percent,
     ramp,
     waiting,
@@ -42,6 +43,7 @@ class Trips(msgspec.Struct, frozen=True):
     severity: float
 
 
+@once
 def trips(context: Context) -> Trips | None:
     """Return how a rank's paths do; None where no round trip is known."""
     known = paths(context)
@@ -52,6 +54,7 @@ def trips(context: Context) -> Trips | None:
     return Trips(worst, severity)
 
 
+@once
 def paths(context: Context) -> list[Connection]:
     """Return the connections of a rank's main process of which the round trip is known.
 
@@ -127,6 +130,8 @@ def severity_of(context: Context, connection: Connection) -> float:
     trip, usual = connection.trip_ms or 0.0, context.gpu.trip_ms
     limit = context.thresholds.round_trip * 1e3
     long = ramp(trip, limit / 2, 2 * limit)
+    if long == 0:
+        return 0.0
     swings, is_full = (connection.swing or 0.0) >= _SWINGS, (connection.busy or 0.0) >= _FULL
     if swings and not is_full and not _loses(context, connection):
         long *= _UNSURE
