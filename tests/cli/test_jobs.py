@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gpuwatch.agent.host import options_of
 from gpuwatch.cli.jobs import described, job_of, nodes_of
 from gpuwatch.cli.watch import folder_of
 from gpuwatch.errors import InputError
@@ -58,6 +59,13 @@ def test_only_the_named_node_is_told_of_the_log_and_no_expression(tmp_path: Path
         "/runs/x.log",
         [("step", "step"), ("tokens", "tok/s ")],
     )
+
+
+def test_each_node_is_told_of_the_jobs_folders(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("nodes: gpu[1-2]\nstorage: {paths: [/data, /ckpt]}\n")
+    job = job_of(Namespace(job=str(tmp_path / "job.yaml"), slurm=None))
+    told = [options_of(agent_config(node, 1.0)).paths for node in nodes_of(job)]
+    assert told == [("/data", "/ckpt")] * 2
 
 
 def test_without_arguments_it_is_this_machine_without_ssh() -> None:

@@ -30,6 +30,7 @@ class Options(NamedTuple):
         match: which processes are the job: a part of the command line, applied on the node.
         interfaces: names or globs of the network ports that count; empty for all.
         line_rate: (name or glob, Mb/s) of ports whose speed the kernel does not know.
+        paths: folders that the job reads and writes.
         log: path of a log that the job writes; None: there is none on this node.
         log_texts: (name, text) of what is looked for in it.
     """
@@ -39,6 +40,7 @@ class Options(NamedTuple):
     match: Optional[str] = None
     interfaces: Tuple[str, ...] = ()
     line_rate: Tuple[Tuple[str, float], ...] = ()
+    paths: Tuple[str, ...] = ()
     log: Optional[str] = None
     log_texts: Tuple[Tuple[str, str], ...] = ()
 
@@ -300,6 +302,7 @@ def options_of(config: Dict[str, Any]) -> Options:
         match=config.get("match") or None,
         interfaces=tuple(config.get("interfaces") or ()),
         line_rate=tuple(sorted((str(k), float(v)) for k, v in dict(rates).items())),
+        paths=tuple(config.get("paths") or ()),
         log=config.get("log") or None,
         log_texts=tuple((str(name), str(text)) for name, text in config.get("log_texts") or ()),
     )

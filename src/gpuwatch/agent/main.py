@@ -48,8 +48,8 @@ def run(
 
     Args:
         config: `interval_s`, `silence_s`, `match`, `interfaces` (names or globs), `line_rate`
-            (name or glob to Mb/s), `log` (path), `log_texts` (pairs of name and text), `agent_id`
-            (hexadecimal), `version`; each may be left out.
+            (name or glob to Mb/s), `paths` (folders of the job), `log` (path), `log_texts` (pairs of
+            name and text), `agent_id` (hexadecimal), `version`; each may be left out.
         stdin_fd: where heartbeats come from.
         stdout_fd: where frames go.
         host: whose files; the machine's own when left out.

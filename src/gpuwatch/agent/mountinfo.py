@@ -5,8 +5,9 @@ system whose server is dead blocks for ever and cannot be killed, and so does a 
 mounted below it: which paths may be walked at all is decided here, before anybody walks them.
 """
 
+import posixpath
 import re
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 REMOTE = re.compile(
     r"(nfs4?|lustre|fuse|fuseblk|fuse\..+|ceph|cifs|smb3|beegfs\w*|gpfs|wekafs|9p|virtiofs|afs|dvs"
@@ -80,15 +81,48 @@ def unescaped(text: bytes) -> str:
     return raw.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
-def once(mounts: Sequence[Mount]) -> List[Mount]:
-    """Return each file system once: at its root if that is mounted, else at the shortest path."""
-    found: Dict[Tuple[str, int, int], Mount] = {}
+def once(mounts: Sequence[Mount], named: Sequence[Mount] = ()) -> List[Mount]:
+    """Return each file system once: at its root if that is mounted, else at the shortest path.
+
+    Args:
+        mounts: of one namespace.
+        named: those of them that stand for their file systems in any case; they come first.
+    """
+    found = {_file_system(mount): mount for mount in named}
+    fixed = set(found)
     for mount in mounts:
-        key = mount.type, mount.major, mount.minor
+        key = _file_system(mount)
         known = found.get(key)
-        if known is None or _plainness(mount) < _plainness(known):
+        if known is None or (key not in fixed and _plainness(mount) < _plainness(known)):
             found[key] = mount
     return list(found.values())
+
+
+def holding(path: str, mounts: Sequence[Mount]) -> Optional[Mount]:
+    """Return the mount on which a path lies, None where the list has no root.
+
+    It is looked for as the kernel would walk, from mount to mount; symbolic links aside, as nothing
+    but the list is looked at.
+
+    Args:
+        path: absolute.
+        mounts: of one namespace.
+    """
+    ids = {mount.id for mount in mounts}
+    on = {(mount.parent, mount.path): mount for mount in mounts}
+    roots = [m for m in mounts if m.path == "/" and (m.parent not in ids or m.parent == m.id)]
+    if not roots:
+        return None
+    found = roots[-1]
+    names = [name for name in posixpath.normpath(path).split("/") if name]
+    for depth in range(len(names) + 1):
+        step = "/" + "/".join(names[:depth])
+        for _ in mounts:  # several may lie on each other
+            above = on.get((found.id, step), found)
+            if above is found:
+                break
+            found = above
+    return found
 
 
 def hindrance(
@@ -126,6 +160,10 @@ def _stands_still(overlay: Mount, own: Sequence[Mount]) -> bool:
         path.startswith("/") and all(m.type in STILL for m in own if covers(m.path, path))
         for path in layers
     )
+
+
+def _file_system(mount: Mount) -> Tuple[str, int, int]:
+    return mount.type, mount.major, mount.minor
 
 
 def _plainness(mount: Mount) -> Tuple[int, int]:

@@ -21,8 +21,7 @@ from gpuwatch.verdict.thresholds import parse
 __all__ = ["described", "job_of", "nodes_of"]
 
 _UNUSED = (
-    "storage", "group", "baseline", "preflight", "alerts", "record.max_size",
-    "record.keep",
+    "group", "baseline", "preflight", "alerts", "record.max_size", "record.keep",
 )  # fmt: skip
 """Keys of a job file that are checked, and that nothing in this version acts on."""
 
@@ -92,6 +91,7 @@ def _node(node: JobNode, job: Job, login: Ssh) -> Node:
         match=job.match,
         interfaces=job.network.interfaces,
         line_rate_mbps={name: rate / 1e6 for name, rate in job.network.line_rate.items()},
+        paths=job.storage.paths,
         log=log,
         log_texts=texts,
         transport=job.ssh.transport,

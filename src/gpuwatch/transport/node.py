@@ -54,6 +54,7 @@ class Node:
         interfaces: network interfaces to count, with wildcards; empty: the physical ones.
         line_rate_mbps: of interfaces, by name or wildcard, in Mb/s, where the kernel does
             not know it.
+        paths: folders that the job reads and writes; their mounts are watched in any case.
         log: path of a log that the job writes on this node; None: there is none.
         log_texts: name to text that a line of it must hold to be sent.
         silence_s: the agent ends itself after so many seconds without a word from the viewer.
@@ -74,6 +75,7 @@ class Node:
     match: str | None = None
     interfaces: tuple[str, ...] = ()
     line_rate_mbps: Mapping[str, float] = field(default_factory=dict, hash=False)
+    paths: tuple[str, ...] = ()
     log: str | None = None
     log_texts: Mapping[str, str] = field(default_factory=dict, hash=False)
     silence_s: float = 30.0

@@ -66,6 +66,7 @@ def agent_config(node: Node, interval_s: float) -> dict[str, Any]:
         "match": node.match,
         "interfaces": list(node.interfaces),
         "line_rate": dict(node.line_rate_mbps),
+        "paths": list(node.paths),
         "log": node.log,
         "log_texts": list(node.log_texts.items()),
         "version": __version__,

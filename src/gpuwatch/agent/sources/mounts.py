@@ -35,14 +35,15 @@ RANK_S = 10.0
 LONG = 1 << 16
 """Bytes of mountinfo and mountstats above which they are read less often: a node with thousands of
 mounts needs milliseconds for each reading."""
-REST_S = 8.0
-"""Rest after two readings in a row of so much: a rate needs two, and what lies between them and the
-next two is not covered rather than guessed."""
+REST_S = 4.0
+"""Rest after a reading of so much: a counter's growth covers what lies between."""
 SHM = "/dev/shm"  # noqa: S108 - nothing is written there
 FUSE = "/sys/fs/fuse/connections"
 FUSE_TYPE = re.compile(r"(fuse|fuseblk|fuse\..+|virtiofs)\Z")
 NFS = ("nfs", "nfs4")
 SELF = "/proc/self"
+UNCOUNTED = "its client counts nothing that is read here"
+UNMOUNTED = "nothing is mounted there now"
 SIZE = re.compile(r"(?:\A|,)size=(\d{1,15})k(?:,|\Z)")
 """How a tmpfs tells its size."""
 
@@ -92,11 +93,11 @@ class Reader(object):
         self._rows = declared(ROWS, "mount")
         self._missing: Dict[str, str] = {}
         self._next_at = self._ranked_at = 0.0
-        self._is_second = False
         self._folder = SELF
         self._texts = (b"", b"")
         self._own: Tuple[Mount, ...] = ()
         self._mounts: Tuple[Mount, ...] = ()
+        self._named: List[Mount] = []
         self._remote: List[Mount] = []
         self._local: List[Tuple[Mount, Optional[str]]] = []
         self._clients: Dict[Mount, lustre.Client] = {}
@@ -120,11 +121,10 @@ class Reader(object):
         rows = [self._row(m, self._counts(m, sections)) for m in self._shown(sections, now)]
         rows.extend(self._row(mount, found) for mount, found in self._capacities())
         size += len(stats)
-        self._is_second = size > LONG and not self._is_second
         if size > LONG:
-            why = "read twice in a row, then not for %d s: the list of mounts has %d KB"
+            why = "read, then not for %d s: the list of mounts has %d KB"
             self._missing["mounts.rate"] = why % (REST_S, size >> 10)
-            self._next_at = now if self._is_second else now + REST_S
+            self._next_at = now + REST_S
         return Reading(rows, self._missing)
 
     def close(self) -> None:
@@ -178,12 +178,19 @@ class Reader(object):
         return len(text)
 
     def _sort(self) -> None:
-        """Tell what of the mounts is shown, and whether local ones may be walked to."""
-        each = mountinfo.once(self._mounts)
-        self._remote = [mount for mount in each if mount.is_remote]
+        """Tell what of the mounts is shown, and whether local ones may be walked to.
+
+        Those that the job file's paths lie on are, whatever they are: as if local only where it is
+        known that nobody is asked.
+        """
+        holding = [mountinfo.holding(path, self._mounts) for path in self._host.options.paths]
+        self._named = [mount for mount in holding if mount is not None and mount.path != SHM]
+        each = mountinfo.once(self._mounts, self._named)
+        still = [mount for mount in self._named if mount.type in mountinfo.STILL]
+        self._remote = [m for m in each if m.is_remote or (m in self._named and m not in still)]
         self._first = []
         self._clients = {}
-        local = [mount for mount in each if mount.is_local][:MAX_CANDIDATES]
+        local = [mount for mount in each if mount.is_local or mount in still][:MAX_CANDIDATES]
         self._local = [(m, mountinfo.hindrance(m, self._mounts, self._own)) for m in local]
 
     def _stats(self) -> bytes:
@@ -208,11 +215,11 @@ class Reader(object):
             self._first = sorted(self._remote, key=lambda mount: self._rank(mount, before))
         return self._first[:MAX_REMOTE]
 
-    def _rank(self, mount: Mount, before: Dict[str, int]) -> Tuple[bool, int, int]:
-        """Order mounts by requests lately, then in all; idle NFS after what counts none."""
+    def _rank(self, mount: Mount, before: Dict[str, int]) -> Tuple[bool, bool, int, int]:
+        """Order mounts: the job file's, then by requests lately, then in all; idle NFS last."""
         ops = self._ops.get(mount.path, 0)
         growth = ops - before.get(mount.path, 0)
-        return mount.type in NFS and growth <= 0, -growth, -ops
+        return mount not in self._named, mount.type in NFS and growth <= 0, -growth, -ops
 
     def _counts(self, mount: Mount, sections: Dict[str, bytes]) -> Dict[str, Any]:
         if mount.type in NFS:
@@ -225,7 +232,7 @@ class Reader(object):
             return mountstats.counts(section)
         if mount.type == "lustre":
             return self._lustre(mount)
-        self._lacks(mount, "its client counts nothing that is read here")
+        self._lacks(mount, UNMOUNTED if mount.type == "autofs" else UNCOUNTED)
         return self._fuse(mount) if FUSE_TYPE.match(mount.type) else {}
 
     def _lustre(self, mount: Mount) -> Dict[str, Any]:
@@ -255,9 +262,9 @@ class Reader(object):
         self._missing.setdefault("mounts.%s.%s" % (what, mount.type), mount.path + ": " + reason)
 
     def _capacities(self) -> List[Tuple[Mount, Dict[str, Any]]]:
-        """Return how full local file systems are: /dev/shm, and the largest on block devices."""
+        """Return how full local file systems are: /dev/shm, the job file's, the largest others."""
         found = [(mount, self._capacity(mount, why)) for mount, why in self._local]
-        found.sort(key=lambda pair: -(pair[1].get("total bytes") or 0))
+        found.sort(key=lambda p: (p[0] not in self._named, -(p[1].get("total bytes") or 0)))
         if len(found) > MAX_LOCAL:
             why = "the %d largest of %d local file systems" % (MAX_LOCAL, len(found))
             self._missing["mounts.local"] = why
