@@ -6,6 +6,7 @@ is written can be seen from outside. That takes root.
 """
 
 import os
+import re
 import shlex
 import signal
 import socket
@@ -25,27 +26,33 @@ from gpuwatch.transport.node import Node, Ssh
 
 SSHD = "/usr/sbin/sshd"
 DEADLINE_S = 20.0
+STRANGER = 12345
+"""User and group of those who are not root."""
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sshd with users of its own")
 NEEDS_SSHD = (needs("sshd", "openssh-server"), ROOT)
 """The marks of a module that uses this one."""
 
+# The first value of an option counts, but of MaxStartups the last.
 CONFIG = """\
-ListenAddress 127.0.0.1:{port}
+Port {port}
+MaxStartups 100
+{options}
+ListenAddress 127.0.0.1
 HostKey /mnt/host_key
 AuthorizedKeysFile /mnt/authorized_keys
 PidFile none
 UsePAM {questions}
 StrictModes no
 PermitRootLogin prohibit-password
-PasswordAuthentication no
+PasswordAuthentication {passwords}
 KbdInteractiveAuthentication {questions}
-MaxStartups 100
 PrintMotd no
 """
 SCRIPT = """\
 mkdir -p /run/sshd
 mount --bind {folder} /mnt
 mount --bind /mnt/passwd /etc/passwd
+if [ -e /mnt/shadow ]; then mount --bind /mnt/shadow /etc/shadow; fi
 mount -t tmpfs node /tmp
 mount -t tmpfs node /var/tmp
 {hidden}
@@ -58,26 +65,29 @@ class Sshd:
 
     Args:
         folder: an empty folder of its own.
+        user: who logs in; root, or somebody without rights.
         shell: login shell of the user.
         files: of the user's home, by name.
-        options: further lines of sshd_config.
+        options: lines of sshd_config that go before those of all instances.
         questions: whether it may ask a person, through PAM.
+        password: that sshd itself asks for, where no key is good enough.
         hidden: programs that this node lacks.
     """
-
-    user = "root"
 
     def __init__(
         self,
         folder: Path,
         *,
+        user: str = "root",
         shell: str = "/bin/bash",
         files: Mapping[str, bytes] | None = None,
         options: Sequence[str] = (),
         questions: bool = False,
+        password: str | None = None,
         hidden: Sequence[str] = (),
     ) -> None:
         self.folder = folder
+        self.user = user
         self.home = folder / "home"
         self.home.mkdir(parents=True)
         self.port = free_port()
@@ -89,12 +99,12 @@ class Sshd:
         for name, content in (files or {}).items():
             (self.home / name).parent.mkdir(parents=True, exist_ok=True)
             (self.home / name).write_bytes(content)
-        passwd = Path("/etc/passwd").read_text().splitlines()
-        others = [line for line in passwd if not line.startswith("root:")]
-        entry = f"root:x:0:0:root:/mnt/home:{shell}"
-        (folder / "passwd").write_text("\n".join([entry, *others, ""]))
-        config = CONFIG.format(port=self.port, questions="yes" if questions else "no") + "".join(
-            f"{o}\n" for o in options
+        self._make_user(shell, password)
+        config = CONFIG.format(
+            options="\n".join(options),
+            port=self.port,
+            questions="yes" if questions else "no",
+            passwords="yes" if password else "no",
         )
         (folder / "sshd_config").write_text(config)
         self._make_identity()
@@ -177,7 +187,28 @@ class Sshd:
 
     def logins(self) -> int:
         """Return how many logins sshd has accepted."""
-        return self.log.read_text(errors="replace").count("Accepted publickey")
+        return len(re.findall(r"Accepted \S+ for", self.log.read_text(errors="replace")))
+
+    def admit(self, other: "Sshd") -> None:
+        """Let those in whom another node lets in, and be known where that one is."""
+        keys = (other.folder / "authorized_keys").read_bytes()
+        (self.folder / "authorized_keys").write_bytes(keys)
+        with other.known_hosts.open("a") as file:
+            file.write(self.known_hosts.read_text())
+
+    def _make_user(self, shell: str, password: str | None) -> None:
+        number = 0 if self.user == "root" else STRANGER
+        passwd = Path("/etc/passwd").read_text().splitlines()
+        others = [line for line in passwd if not line.startswith(f"{self.user}:")]
+        entry = f"{self.user}:x:{number}:{number}:a user:/mnt/home:{shell}"
+        (self.folder / "passwd").write_text("\n".join([entry, *others, ""]))
+        for path in (self.home, *self.home.rglob("*")):
+            os.chown(path, number, number)
+        if password:
+            digest = subprocess.run(
+                ["openssl", "passwd", "-6", password], check=True, capture_output=True, text=True
+            ).stdout.strip()
+            write_secret(self.folder / "shadow", f"{self.user}:{digest}:1::::::\n".encode())
 
     def _make_identity(self) -> None:
         key = asyncssh.generate_private_key("ssh-ed25519")

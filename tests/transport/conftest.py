@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -9,10 +9,46 @@ import pytest
 
 from gpuwatch.feed.live import Live
 from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
+from gpuwatch.transport.bootstrap import new_marker
+from gpuwatch.transport.link import Step
 from gpuwatch.transport.node import Node
+from gpuwatch.transport.ssh import Dialer
 from sshd import Sshd
 
+Dial = Callable[[Node], Awaitable[list[Step]]]
+
 DEADLINE_S = 25.0
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep what a viewer keeps, and the agent of whoever runs the tests, out of them."""
+    state = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return state / "gpuwatch"
+
+
+@pytest.fixture(scope="session")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """One sshd that many tests log in to and none changes."""
+    with Sshd(tmp_path_factory.mktemp("usual") / "sshd") as server:
+        yield server
+
+
+@pytest.fixture
+async def dial() -> AsyncIterator[Dial]:
+    """Log in to a node, start its interpreter, and end it; return the steps that were reached."""
+    dialer = Dialer()
+
+    async def opened(node: Node) -> list[Step]:
+        steps: list[Step] = []
+        pipe = await dialer.open(node, new_marker(), steps.append)
+        await pipe.close()
+        return steps
+
+    yield opened
+    await dialer.close()
 
 
 @pytest.fixture

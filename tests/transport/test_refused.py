@@ -5,11 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import asyncssh
 import pytest
 
 from gpuwatch.transport.node import Node
-from sshd import NEEDS_SSHD, Sshd, free_port, write_secret
+from sshd import NEEDS_SSHD, Sshd, free_port
 
 pytestmark = [*NEEDS_SSHD]
 Start = Callable[..., Sshd]
@@ -46,79 +45,10 @@ async def test_a_name_that_does_not_resolve(sshd: Start, watching: Any) -> None:
     assert link.reason.startswith("no-such-host.invalid does not resolve")
 
 
-async def test_a_key_that_is_not_authorized(sshd: Start, watching: Any, tmp_path: Path) -> None:
-    stranger = tmp_path / "id_stranger"
-    write_secret(
-        stranger, asyncssh.generate_private_key("ssh-ed25519").export_private_key("openssh")
-    )
-    link = await told(watching, sshd().node(identity=stranger))
-    assert (link.state, link.step) == ("refused", "host key")
-    assert link.reason == "permission denied for root: publickey refused (id_stranger)"
-    assert f"-i {stranger}" in link.hint
-
-
-async def test_a_login_that_would_ask_a_person(sshd: Start, watching: Any) -> None:
-    server = sshd(options=["AuthenticationMethods publickey,keyboard-interactive"], questions=True)
-    link = await told(watching, server.node())
-    assert link.state == "refused"
-    assert link.reason.endswith("127.0.0.1 also offers keyboard-interactive")
-
-
 async def test_an_identity_that_is_missing(sshd: Start, watching: Any, tmp_path: Path) -> None:
     link = await told(watching, sshd().node(identity=tmp_path / "gone"))
     assert (link.state, link.hint) == ("refused", "correct ssh.identity")
     assert link.reason == f"identity {tmp_path / 'gone'}: No such file or directory"
-
-
-async def test_an_identity_that_is_locked(sshd: Start, watching: Any, tmp_path: Path) -> None:
-    locked = tmp_path / "id_locked"
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    write_secret(locked, key.export_private_key("pkcs8-pem", "secret"))
-    link = await told(watching, sshd().node(identity=locked))
-    assert (link.state, link.hint) == ("refused", f"unlock the key with: ssh-add {locked}")
-
-
-async def test_an_unknown_host_key(sshd: Start, watching: Any) -> None:
-    server = sshd()
-    server.known_hosts.write_text("")
-    link = await told(watching, server.node())
-    assert (link.state, link.step) == ("refused", "connect")
-    fingerprint = server.host_key.get_fingerprint()
-    assert fingerprint.startswith("SHA256:")
-    assert link.reason == (
-        f"unknown host key: [127.0.0.1]:{server.port} shows {fingerprint},"
-        f" {server.known_hosts} has none"
-    )
-    assert f"UserKnownHostsFile={server.known_hosts} -p {server.port}" in link.hint
-
-
-async def test_a_changed_host_key(sshd: Start, watching: Any) -> None:
-    server = sshd()
-    server.stop()
-    server.new_host_key()
-    server.start()
-    for how in ("strict", "accept-new"):
-        link = await told(watching, server.node(host_keys=how))
-        assert (link.state, link.step) == ("refused", "connect")
-        assert link.reason == (
-            f"the host key CHANGED: [127.0.0.1]:{server.port} shows"
-            f" {server.host_key.get_fingerprint()}, {server.known_hosts} has another"
-        )
-        assert link.hint.endswith(
-            f"ssh-keygen -R '[127.0.0.1]:{server.port}' -f {server.known_hosts}"
-        )
-
-
-async def test_a_new_host_key_is_accepted_where_asked_for_and_kept(
-    sshd: Start, watching: Any
-) -> None:
-    server = sshd()
-    server.known_hosts.write_bytes(b"rubbish\n\xff\xfe broken line without end")
-    async with watching(server.node(host_keys="accept-new")) as watch:
-        await watch.sample("node", sequence=0)
-    async with watching(server.node(host_keys="strict")) as watch:
-        await watch.sample("node", sequence=0)
-    assert server.known_hosts.stat().st_mode & 0o777 == 0o644
 
 
 async def test_no_python_at_the_path_that_the_job_names(sshd: Start, watching: Any) -> None:
@@ -150,7 +80,7 @@ async def test_a_login_shell_that_lets_nobody_in(sshd: Start, watching: Any) -> 
 async def test_a_server_that_is_frozen(
     sshd: Start, watching: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuwatch.transport.ssh.CONNECT_S", 1.0)
+    monkeypatch.setattr("gpuwatch.transport.login.CONNECT_S", 1.0)
     server = sshd()
     server.freeze()
     link = await told(watching, server.node())

@@ -4,108 +4,171 @@ asyncssh tells these apart no more than "not trusted"; a person must be told whi
 """
 
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import asyncssh
+import platformdirs
+from asyncssh.public_key import get_default_certificate_algs, get_default_public_key_algs
 
+from gpuwatch.transport.known_hosts import Entry, KnownHosts, name_of
 from gpuwatch.transport.link import LinkError
-from gpuwatch.transport.settings import DEFAULT_PORT
+from gpuwatch.transport.settings import Settings
 
-__all__ = ["KnownHosts", "Refusal"]
+__all__ = ["HostKey", "Trust", "own_file"]
+
+Why = Literal["unknown", "changed", "revoked", "unwritable", "authority"]
+
+
+def own_file() -> Path:
+    """Return gpuwatch's own file of known hosts: of those that it trusted on first use."""
+    return platformdirs.user_state_path("gpuwatch") / "known_hosts"
+
+
+class Trust:
+    """Known hosts by their files, read again only when one of them has changed."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[Path, ...], tuple[tuple[int, ...], KnownHosts]] = {}
+
+    def known(self, settings: Settings) -> KnownHosts:
+        """Return what the user's files, the system's and our own hold now."""
+        files = (*settings.known_hosts, own_file())
+        state = tuple(_changed_ns(file) for file in files)
+        found = self._read.get(files)
+        if found is None or found[0] != state:
+            found = self._read[files] = state, KnownHosts(files)
+        return found[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A host key that was not trusted: `unknown`, `changed` or `unwritable`."""
+    """Why a host key was not trusted, and the lines that speak of its host."""
 
-    why: str
+    why: Why
     fingerprint: str
+    entries: tuple[Entry, ...]
 
 
-class KnownHosts:
-    """The trusted keys of some files, read once, each line alone: one bad line spoils no other."""
+class HostKey:
+    """The key of one host: what is trusted for it, and what it showed.
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        self.files = tuple(files)
-        self.keys = asyncssh.SSHKnownHosts()
-        for file in self.files:
-            self._load(file)
+    Attributes:
+        refusal: set once the host has shown a key that is not trusted.
+    """
 
-    def judge(
-        self, host: str, addr: str, port: int, key: asyncssh.SSHKey, *, accept_new: bool
-    ) -> Refusal | None:
-        """Say why a key that is not among the trusted ones is refused; None: trusted from now on.
+    def __init__(self, known: KnownHosts, settings: Settings) -> None:
+        self._known = known
+        self._settings = settings
+        self._entries = known.find(settings.host, settings.port, settings.key_alias)
+        self.refusal: Refusal | None = None
 
-        Args:
-            host: name that was connected to, or the alias of its key.
-            addr: address of the peer; empty behind a bastion.
-            port: on the host.
-            key: that the host showed.
-            accept_new: trust a host that was never seen, and remember its key.
-        """
-        fingerprint = key.get_fingerprint()
-        place = None if port == DEFAULT_PORT else port
-        keys, *_ = self.keys.match(host, addr, place)
-        if keys:
-            return Refusal("changed", fingerprint)
-        if not accept_new:
-            return Refusal("unknown", fingerprint)
-        return None if self._remember(host, place, key) else Refusal("unwritable", fingerprint)
-
-    def error(self, refusal: Refusal, host: str, port: int, login: str) -> LinkError:
-        """Put a refusal in words, with the one command that mends it.
-
-        Args:
-            refusal: as `judge` said.
-            host: as in `judge`.
-            port: on the host.
-            login: command line that logs in to this host with ssh.
-        """
-        file = self.files[0] if self.files else Path("~/.ssh/known_hosts")
-        name = host if port == DEFAULT_PORT else f"[{host}]:{port}"
-        if refusal.why == "changed":
-            return LinkError(
-                f"the host key CHANGED: {name} shows {refusal.fingerprint}, {file} has another",
-                "connect",
-                f"if the node was reinstalled: ssh-keygen -R '{name}' -f {file}",
-            )
-        if refusal.why == "unwritable":
-            return LinkError(
-                f"the new host key of {name} cannot be written to {file}",
-                "connect",
-                "set ssh.known_hosts to a file that can be written",
-            )
-        return LinkError(
-            f"unknown host key: {name} shows {refusal.fingerprint}, {file} has none",
-            "connect",
-            f"compare the fingerprint and accept it once with: {login}",
+    def trusted(self) -> tuple[list[asyncssh.SSHKey], list[asyncssh.SSHKey], list[asyncssh.SSHKey]]:
+        """Return host keys, authorities and revoked keys, as asyncssh takes them."""
+        revoked = self._keys("@revoked")
+        return (
+            [key for key in self._keys("") if key not in revoked],
+            [key for key in self._keys("@cert-authority") if key not in revoked],
+            revoked,
         )
 
-    def _load(self, file: Path) -> None:
-        try:
-            text = file.read_bytes().decode("utf-8", "replace")
-        except OSError:
-            return
-        for line in text.splitlines():
-            try:
-                self.keys.load(line)
-            except ValueError:
-                continue
+    def kinds(self) -> list[str]:
+        """Return the kinds of key to ask for: those that are known first.
 
-    def _remember(self, host: str, port: int | None, key: asyncssh.SSHKey) -> bool:
-        name = host if port is None else f"[{host}]:{port}"
-        line = f"{name} {key.export_public_key('openssh').decode('ascii').strip()}"
-        words = " ".join(line.split()[:3])
+        Others come after, so that a host whose kind of key has changed can show it.
+        """
+        keys, authorities, _ = self.trusted()
+        known = [kind for key in keys for kind in key.sig_algorithms]
+        certified = get_default_certificate_algs() if authorities else []
+        wanted = [*certified, *known, *get_default_public_key_algs()]
+        return [kind.decode("ascii") for kind in dict.fromkeys(wanted)]
+
+    def judge(self, key: asyncssh.SSHKey) -> bool:
+        """Say whether a key that is not among the trusted ones is trusted from now on."""
+        why: Why | None = "unknown"
+        if key in self._keys("@revoked"):
+            why = "revoked"
+        elif self._keys(""):
+            why = "changed"
+        elif self._settings.accept_new:
+            why = None if self._remember(key) else "unwritable"
+        if why:
+            self.refusal = Refusal(why, key.get_fingerprint(), tuple(self._entries))
+        return why is None
+
+    def judge_authority(self, key: asyncssh.SSHKey) -> bool:
+        """Take note of who signed a host's certificate and is not trusted to."""
+        self.refusal = Refusal("authority", key.get_fingerprint(), tuple(self._entries))
+        return False
+
+    def error(self, login: str) -> LinkError:
+        """Put the refusal in words, with the one thing to do.
+
+        Args:
+            login: command line that logs in to this host with ssh.
+        """
+        refusal = self.refusal or Refusal("revoked", "", tuple(self._entries))
+        return LinkError(*_words(refusal, self._settings, self._known, login))
+
+    def _keys(self, marker: str) -> list[asyncssh.SSHKey]:
+        return [key for entry in self._entries if entry.marker == marker and (key := entry.key)]
+
+    def _remember(self, key: asyncssh.SSHKey) -> bool:
+        settings = self._settings
+        name = name_of(settings.host, settings.port, settings.key_alias)
         try:
-            self.files[0].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-            with open(os.open(self.files[0], flags, 0o600), "r+b") as file:  # noqa: PTH123 - of a descriptor
-                size = file.seek(0, os.SEEK_END)
-                whole = not size or os.pread(file.fileno(), 1, size - 1) == b"\n"
-                file.write((b"" if whole else b"\n") + words.encode("ascii") + b"\n")
-        except (OSError, IndexError):
+            self._known.append(own_file(), name, key)
+        except OSError:
             return False
-        self.keys.load(words)
         return True
+
+
+def _words(
+    refusal: Refusal, settings: Settings, known: KnownHosts, login: str
+) -> tuple[str, Literal["connect"], str]:
+    name = name_of(settings.host, settings.port, settings.key_alias)
+    shown = f"{name} shows {refusal.fingerprint}" if refusal.fingerprint else name
+    if refusal.why == "changed":
+        known_keys = [entry for entry in refusal.entries if not entry.marker]
+        fingerprint = known_keys[0].key
+        had = f" ({fingerprint.get_fingerprint()})" if fingerprint else ""
+        what = f"the host key CHANGED: {shown}, but {_places(known_keys)} has another{had}"
+        return what, "connect", _removal(known_keys, name)
+    if refusal.why == "revoked":
+        places = _places(entry for entry in refusal.entries if entry.marker == "@revoked")
+        what = f"the host key is REVOKED by {places}: {shown}"
+        return what, "connect", "do not log in; ask whoever runs this host"
+    if refusal.why == "authority":
+        places = _places(entry for entry in refusal.entries if entry.marker == "@cert-authority")
+        what = f"the certificate of {name} is signed by {refusal.fingerprint}, not as {places} says"
+        return what, "connect", "ask whoever runs this host for the new @cert-authority line"
+    if refusal.why == "unwritable":
+        what = f"the new host key of {name} cannot be written to {own_file()}"
+        return what, "connect", "make that folder writable, or accept the key with ssh"
+    files = " and ".join(str(file) for file in settings.known_hosts if file.is_file())
+    strange = f" (not understood: {', '.join(known.strange[:3])})" if known.strange else ""
+    what = f"unknown host key: {shown}; not in {files or 'any file of known hosts'}{strange}"
+    return what, "connect", f"compare the fingerprint and accept it once with: {login}"
+
+
+def _removal(entries: list[Entry], name: str) -> str:
+    """Return what takes a key that is no more out of its file."""
+    first = entries[0]
+    if first.is_pattern or not os.access(first.file, os.W_OK):
+        return f"if the node was reinstalled: have {first.place} corrected"
+    words = shlex.join(["ssh-keygen", "-R", name, "-f", str(first.file)])
+    return f"if the node was reinstalled: {words}"
+
+
+def _places(entries: Iterable[Entry]) -> str:
+    return ", ".join([entry.place for entry in entries][:3])
+
+
+def _changed_ns(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return -1

@@ -1,28 +1,30 @@
-"""How to reach a host over SSH, as the user's own ssh would: asked of `ssh -G` where it exists.
+"""What a login needs, as the user's own ssh would have it: from ssh's words, and the job file's."""
 
-asyncssh reads configuration files itself, but refuses lines that OpenSSH accepts and knows
-nothing of the system-wide file; `ssh -G` (ssh(1)) prints what OpenSSH makes of all of them.
-"""
-
-import asyncio
 import getpass
+import hashlib
+import os
+import pwd
 import re
-import shlex
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from gpuwatch.model.text import sanitize
 from gpuwatch.transport.link import LinkError
 from gpuwatch.transport.node import Ssh
 
-__all__ = ["Settings", "Target", "resolve"]
+__all__ = ["Settings", "Target", "home", "settings_of"]
 
 DEFAULT_PORT = 22
-DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
-SYSTEM_KNOWN_HOSTS = (Path("/etc/ssh/ssh_known_hosts"),)
-ANSWER_S = 20.0
 NONE = ("", "none")
+YES = ("yes", "true")
+ON_FIRST_USE = ("accept-new", "no", "off", "false")
+"""What StrictHostKeyChecking may say for hosts that were never seen to be trusted at once."""
+
+_UNSAFE_HOST = re.compile(r"^-|[\s\x00-\x1f\x7f'\"`$\\;&<>|(){}]")
+_UNSAFE_USER = re.compile(r"^-|[\x00-\x1f\x7f'\"`;&<>|(){}$]|\s-|\\$")
+"""What ssh itself takes in no name, since names are put into commands (ssh.c, 9.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ class Target:
     host: str
     port: int | None = None
     user: str | None = None
+
+    def __str__(self) -> str:
+        """Return it as ssh would take it for a bastion."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        user = f"{self.user}@" if self.user else ""
+        return f"{user}{host}" if self.port is None else f"{user}{host}:{self.port}"
 
     @classmethod
     def parse(cls, text: str) -> "Target":
@@ -45,19 +53,40 @@ class Target:
             host, _, port = place.partition(":")
         return cls(host, int(port) if port.isdecimal() else None, user or None)
 
+    def check(self) -> None:
+        """Refuse what must not come into a command: ssh configurations put names into some.
+
+        Raises:
+            LinkError: no host or user is called so.
+        """
+        for what, name, unsafe in (
+            ("host name", self.host, _UNSAFE_HOST),
+            ("user name", self.user or "", _UNSAFE_USER),
+        ):
+            if unsafe.search(name):
+                raise LinkError(f"{name!r} is no {what}", "resolve", "correct it")
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All that a login needs.
 
     Attributes:
+        name: the host as a person names it.
         jumps: bastions, in order.
         proxy_command: what connects instead of TCP, tokens expanded.
-        identities: private key files that exist.
-        agent: socket of the ssh-agent, None for none, () for the one in the environment.
+        identities: key files that exist, private or public.
+        certificates: certificate files that exist, for any of the keys.
+        agent: socket of the ssh-agent, None for none.
+        identities_only: whether the agent's other keys are not offered.
+        known_hosts: files of trusted host keys.
+        accept_new: trust a host that was never seen.
         key_alias: name under which the host key is known.
+        family: of addresses, as `socket` numbers them.
+        bind: local address to connect from.
     """
 
+    name: str
     host: str
     port: int
     user: str
@@ -65,119 +94,117 @@ class Settings:
     proxy_command: str | None = None
     identities: tuple[Path, ...] = ()
     certificates: tuple[Path, ...] = ()
-    agent: str | tuple[()] | None = ()
+    agent: str | None = None
+    identities_only: bool = False
     known_hosts: tuple[Path, ...] = ()
+    accept_new: bool = False
     key_alias: str | None = None
+    family: int = socket.AF_UNSPEC
+    bind: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Address and port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-async def resolve(target: Target, ssh: Ssh) -> Settings:
-    """Return how to reach a host: the job file's words first, then the ssh configuration.
+Options = Mapping[str, list[str]]
+"""What ssh's configuration says of one host: values by lower-case keyword, tokens not expanded."""
+
+
+def settings_of(options: Options, target: Target, ssh: Ssh) -> Settings:
+    """Return how to reach a host: the job file's words first, then those of the configuration.
 
     Raises:
-        LinkError: ssh does not understand its configuration.
+        LinkError: a name that must not come into a command.
     """
-    answer = await _ask_ssh(target, ssh)
-    return _own(target, ssh) if answer is None else _settings(answer, target, ssh)
 
-
-async def _ask_ssh(target: Target, ssh: Ssh) -> dict[str, list[str]] | None:
-    """Return what `ssh -G` says, by lower-case keyword; None where there is no ssh."""
-    words = ["ssh", "-G"]
-    for flag, value in (("-F", ssh.config), ("-p", target.port), ("-l", target.user)):
-        if value is not None:
-            words += [flag, str(value)]
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            "--",
-            target.host,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-    except FileNotFoundError:
-        return None
-    try:
-        out, err = await asyncio.wait_for(process.communicate(), ANSWER_S)
-    except TimeoutError:
-        raise LinkError("`ssh -G` did not answer", "resolve", heals=True) from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0:
-        lines = err.decode("utf-8", "replace").strip().splitlines()
-        said = sanitize(lines[0] if lines else f"status {process.returncode}")
-        raise LinkError(f"ssh configuration: {said}", "resolve", "correct it, or set ssh.config")
-    answer: dict[str, list[str]] = {}
-    for line in out.decode("utf-8", "replace").splitlines():
-        keyword, _, value = line.partition(" ")
-        answer.setdefault(keyword.lower(), []).append(value)
-    return answer
-
-
-def _settings(answer: dict[str, list[str]], target: Target, ssh: Ssh) -> Settings:
     def first(keyword: str) -> str | None:
-        value = answer.get(keyword, [""])[0]
+        value = options.get(keyword, [""])[0]
         return None if value.lower() in NONE else value
 
     host = first("hostname") or target.host
-    port = int(first("port") or DEFAULT_PORT)
     user = first("user") or target.user or getpass.getuser()
-    proxy = first("proxycommand")
+    port = int(first("port") or DEFAULT_PORT)
+    Target(host, port, user).check()
+    alias = first("hostkeyalias")
     jump = ssh.jump or first("proxyjump")
-    agent: str | tuple[()] | None = ()
-    if answer.get("identityagent"):
-        socket = first("identityagent")
-        agent = () if socket == "SSH_AUTH_SOCK" else socket
-    known = (first("userknownhostsfile") or "", first("globalknownhostsfile") or "")
+    proxy = None if jump else first("proxycommand")
+    tokens = _Tokens(target.host, host, port, user, alias, jump)
+    strict = (first("stricthostkeychecking") or "").lower()
     return Settings(
+        name=str(target),
         host=host,
         port=port,
         user=user,
-        jumps=_jumps(jump),
-        proxy_command=None
-        if jump or not proxy
-        else _expanded(proxy, target.host, host, port, user),
-        identities=_identities(ssh, [Path(value) for value in answer.get("identityfile", [])]),
-        certificates=_existing(Path(value) for value in answer.get("certificatefile", [])),
-        agent=agent,
-        known_hosts=_known_hosts(ssh, [Path(word) for text in known for word in shlex.split(text)]),
-        key_alias=first("hostkeyalias"),
+        jumps=tuple(word.strip() for word in jump.split(",") if word.strip()) if jump else (),
+        proxy_command=tokens.expanded(proxy) if proxy else None,
+        identities=_existing(tokens.path(text) for text in options.get("identityfile", [])),
+        certificates=_existing(tokens.path(text) for text in options.get("certificatefile", [])),
+        agent=_agent(options.get("identityagent", []), tokens),
+        identities_only=(first("identitiesonly") or "").lower() in YES,
+        known_hosts=_known_hosts(ssh, first("userknownhostsfile"), first("globalknownhostsfile")),
+        accept_new=ssh.host_keys == "accept-new" or strict in ON_FIRST_USE,
+        key_alias=alias,
+        family=_FAMILIES.get(first("addressfamily") or "any", socket.AF_UNSPEC),
+        bind=first("bindaddress"),
     )
 
 
-def _own(target: Target, ssh: Ssh) -> Settings:
-    """Return how to reach a host from the job file alone."""
-    home = Path("~/.ssh")
-    return Settings(
-        host=target.host,
-        port=target.port or DEFAULT_PORT,
-        user=target.user or getpass.getuser(),
-        jumps=_jumps(ssh.jump),
-        identities=_identities(ssh, [home / name for name in DEFAULT_IDENTITIES]),
-        known_hosts=_known_hosts(ssh, [home / "known_hosts", *SYSTEM_KNOWN_HOSTS]),
-    )
+def home() -> Path:
+    """Return the home that ssh takes: of the password file, whatever HOME says."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return Path("~").expanduser()
 
 
-def _jumps(text: str | None) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
+_FAMILIES: Mapping[str, int] = MappingProxyType(
+    {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
+)
 
 
-def _identities(ssh: Ssh, usual: list[Path]) -> tuple[Path, ...]:
-    return (ssh.identity.expanduser(),) if ssh.identity else _existing(usual)
+class _Tokens:
+    """Expands `%h` and its like, `${NAME}` and `~`, where ssh -G does not (ssh_config(5), TOKENS)."""
+
+    def __init__(
+        self, name: str, host: str, port: int, user: str, alias: str | None, jump: str | None
+    ) -> None:
+        long = socket.gethostname()
+        digest = hashlib.sha1(f"{long}{host}{port}{user}{jump or ''}".encode())  # noqa: S324 - as ssh does
+        self._values = {
+            "%": "%", "d": str(home()), "h": host, "i": str(os.getuid()), "j": jump or "",
+            "k": alias or name, "L": long.partition(".")[0], "l": long, "n": name, "p": str(port),
+            "r": user, "u": getpass.getuser(), "C": digest.hexdigest(),
+        }  # fmt: skip
+
+    def expanded(self, text: str) -> str:
+        """Return text with its tokens expanded; what is none stays."""
+        return re.sub("%(.)", lambda found: self._values.get(found[1], found[0]), text)
+
+    def path(self, text: str) -> Path:
+        """Return the path that a text with tokens, variables and `~` names."""
+        text = re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), text)
+        text = self.expanded(text)
+        return home() / text[2:] if text.startswith("~/") else Path(text)
+
+
+def _agent(values: list[str], tokens: _Tokens) -> str | None:
+    """Return the agent's socket: IdentityAgent, else what the environment says."""
+    text = values[0] if values else "SSH_AUTH_SOCK"
+    if text.lower() == "none":
+        return None
+    if text == "SSH_AUTH_SOCK" or re.fullmatch(r"\$\w+", text):
+        return os.environ.get(text.removeprefix("$")) or None
+    return str(tokens.path(text))
 
 
 def _existing(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(path for path in (p.expanduser() for p in paths) if path.is_file())
+    return tuple(dict.fromkeys(path for path in (p.expanduser() for p in paths) if path.is_file()))
 
 
-def _known_hosts(ssh: Ssh, usual: list[Path]) -> tuple[Path, ...]:
-    chosen = [ssh.known_hosts] if ssh.known_hosts else usual
-    return tuple(path.expanduser() for path in chosen)
-
-
-def _expanded(command: str, name: str, host: str, port: int, user: str) -> str:
-    """Expand the tokens that ProxyCommand takes (ssh_config(5), TOKENS)."""
-    tokens = {"%%": "%", "%h": host, "%n": name, "%p": str(port), "%r": user}
-    return re.sub("%.", lambda found: tokens.get(found.group(), found.group()), command)
+def _known_hosts(ssh: Ssh, *texts: str | None) -> tuple[Path, ...]:
+    if ssh.known_hosts:
+        return (ssh.known_hosts.expanduser(),)
+    words = [Path(word) for text in texts if text for word in text.split()]
+    return tuple(home() / word.relative_to("~") if word.parts[0] == "~" else word for word in words)

@@ -1,20 +1,23 @@
 """What went wrong with a login, in words: the step, the reason, the one thing to do."""
 
 import errno
+import shlex
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import asyncssh
 
 from gpuwatch.model.text import sanitize
+from gpuwatch.transport.keys import Offer
 from gpuwatch.transport.link import LinkError, Step
 from gpuwatch.transport.settings import Settings
+from gpuwatch.transport.ssh_client import Client
 
-__all__ = ["Login", "explained"]
+__all__ = ["Login", "explained", "no_channel", "no_session"]
 
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
+MOST_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +27,24 @@ class Login:
     Attributes:
         settings: that it used.
         line: command line that does the same with ssh.
-        connected: whether TCP had connected.
-        offered: methods that the host offered and that would ask a person.
-        keys: identities that were tried.
-        locked: identities that could not be read: locked by a passphrase, or no private keys.
+        heard: how far it came.
+        offer: keys that were offered, and what was wrong with others.
     """
 
     settings: Settings
     line: str
-    connected: bool
-    offered: tuple[str, ...]
-    keys: Sequence[Path]
-    locked: Sequence[Path]
+    heard: Client
+    offer: Offer
 
     @property
     def place(self) -> str:
         """Address and port."""
-        host = self.settings.host
-        return f"[{host}]:{self.settings.port}" if ":" in host else f"{host}:{self.settings.port}"
+        return self.settings.place
 
     @property
     def step(self) -> Step:
         """The last step that is known to be reached."""
-        return "connect" if self.connected else "resolve"
+        return "connect" if self.heard.connected else "resolve"
 
 
 def explained(error: Exception, login: Login) -> LinkError:
@@ -67,29 +65,80 @@ def explained(error: Exception, login: Login) -> LinkError:
     return LinkError(sanitize(str(error)), login.step, f"try: {login.line}")
 
 
-def _denied(login: Login) -> LinkError:
-    tried = [path.name for path in login.keys] or ["the keys of the ssh-agent"]
-    also = (
-        f"; {login.settings.host} also offers {' and '.join(login.offered)}"
-        if login.offered
-        else ""
-    )
-    hint = f"log in without a question with: {login.line}"
-    if login.locked:
-        hint = f"unlock the key with: ssh-add {login.locked[0]}"
+def no_channel(
+    error: asyncssh.ChannelOpenError, settings: Settings, way: Sequence[Settings]
+) -> LinkError:
+    """Say why a bastion did not lead to a host."""
+    said = sanitize(error.reason)
+    bastion = way[-1].name if way else "the bastion"
+    if error.code == asyncssh.OPEN_RESOURCE_SHORTAGE:
+        return LinkError(
+            f"the bastion {bastion} opens no more channels: {said}",
+            "resolve",
+            f"raise MaxSessions on {bastion}, or watch fewer nodes through it",
+            heals=True,
+        )
+    hint = "check that the node is up, as the bastion sees it"
+    if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+        hint = f"{bastion} must allow it: AllowTcpForwarding and PermitOpen in its sshd_config"
     return LinkError(
-        f"permission denied for {login.settings.user}: publickey refused"
-        f" ({', '.join(tried)}){also}",
-        "host key",
-        hint,
+        f"the bastion cannot reach {settings.place}: {said}", "resolve", hint, heals=True
     )
+
+
+def no_session(error: Exception, host: str) -> LinkError:
+    """Say why a host that let us in did not open a session."""
+    if isinstance(error, asyncssh.ChannelOpenError):
+        said = sanitize(error.reason)
+        return LinkError(
+            f"{host} opens no session: {said}",
+            "login",
+            "its sshd_config must allow one session for this user: MaxSessions",
+            heals=True,
+        )
+    return LinkError(f"no session: {sanitize(str(error))}", "login", heals=True)
+
+
+def _denied(login: Login) -> LinkError:
+    offer = login.offer
+    names = offer.names[:MOST_NAMED] + (["..."] if len(offer.names) > MOST_NAMED else [])
+    tried = f"publickey refused ({', '.join(names)})" if names else "there was no key to offer"
+    unanswered = " and ".join(login.heard.unanswered)
+    also = f"; the host also asks for {unanswered}" if unanswered else ""
+    also += "; what was answered was refused" if login.heard.answered else ""
+    problems = [f"the ssh-agent at {offer.agent_gone} is gone"] if offer.agent_gone else []
+    problems += [f"the certificate {path} is over or not yet valid" for path in offer.expired]
+    why = "".join(f"; {problem}" for problem in problems)
+    what = f"permission denied for {login.settings.user}: {tried}{also}{why}"
+    return LinkError(what, "host key", _way_in(login))
+
+
+def _way_in(login: Login) -> str:
+    """Return the one thing to do where no key was good enough."""
+    offer = login.offer
+    if offer.agent_gone:
+        return "start gpuwatch again from a shell where `ssh-add -l` lists your keys"
+    if offer.expired:
+        return f"get a new certificate in place of {offer.expired[0]}"
+    if offer.locked:
+        return f"unlock the key with: {shlex.join(['ssh-add', str(offer.locked[0])])}"
+    if login.heard.unanswered:
+        return (
+            "start gpuwatch again in a terminal: it asks before the screen starts;"
+            " or set ssh.transport: openssh"
+        )
+    return f"log in without a question with: {login.line}"
 
 
 def _network_error(error: OSError, login: Login) -> LinkError:
     text = str(error)
     if isinstance(error, TimeoutError):
-        said = "connected, but no SSH answer" if login.connected else "no answer"
-        hint = "sshd may hang" if login.connected else "check that the node is up and not filtered"
+        said = "connected, but no SSH answer" if login.heard.connected else "no answer"
+        hint = (
+            "sshd may hang"
+            if login.heard.connected
+            else "check that the node is up and not filtered"
+        )
         return LinkError(f"{said} from {login.place} in time", login.step, hint, heals=True)
     if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in text:
         return LinkError(
@@ -110,28 +159,22 @@ def _network_error(error: OSError, login: Login) -> LinkError:
 
 def _ssh_error(error: asyncssh.Error, login: Login) -> LinkError:
     said = sanitize(error.reason)
-    if isinstance(error, asyncssh.ChannelOpenError):
-        return LinkError(
-            f"the bastion cannot reach {login.place}: {said}",
-            "resolve",
-            "check the node, and that the bastion allows forwarding",
-            heals=True,
-        )
     if isinstance(error, asyncssh.ConnectionLost):
         return _closed_early(login)
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         return LinkError(said, "connect", f"try: {login.line}")
     if isinstance(error, asyncssh.KeyExchangeFailed):
         return LinkError(
-            f"no way to agree on keys with {login.place}: {said}",
+            f"no way to agree on keys and ciphers with {login.place}: {said}",
             "connect",
-            f"if the kind of its host key has changed: ssh-keygen -R {login.settings.host}",
+            "set ssh.transport: openssh, which may know older ones",
         )
     if "Too many authentication failures" in error.reason:
+        names = ", ".join(login.offer.names[:MOST_NAMED])
         return LinkError(
-            f"permission denied for {login.settings.user}: too many keys were tried",
+            f"permission denied for {login.settings.user}: too many keys were tried ({names})",
             "host key",
-            "name the right one with ssh.identity",
+            "name the right one with ssh.identity, and say IdentitiesOnly yes in ~/.ssh/config",
         )
     return LinkError(f"{login.place}: {said}", login.step, f"try: {login.line}", heals=True)
 
@@ -140,6 +183,13 @@ def _closed_early(login: Login) -> LinkError:
     if login.settings.proxy_command:
         return LinkError(
             f"the ProxyCommand towards {login.place} ended before the login",
+            login.step,
+            f"try: {login.line}",
+            heals=True,
+        )
+    if login.heard.greeted:
+        return LinkError(
+            f"{login.place} closed the connection during the login",
             login.step,
             f"try: {login.line}",
             heals=True,
