@@ -151,6 +151,18 @@ def test_a_slurm_step_of_cgroup_v2_is_limited_from_above(tmp_path: Path) -> None
     assert "cgroup.above" not in missing
 
 
+def test_limits_stay_as_they_were_until_their_turn_and_counters_are_missing(tmp_path: Path) -> None:
+    host = unpack("slurm-cgroup2", tmp_path)
+    host.board.job = (rank(4100),)
+    source = reader("cgroup", host)
+    told = [next(iter(named("cgroup", source.read()).values())) for _ in range(6)]
+    assert [values["refaults"] for values in told] == [4242, None, None, None, None, 4242]
+    assert [values["pressure_io_full_us"] is None for values in told] == [False, *[True] * 4, False]
+    for values in told:
+        assert (values["memory_limit_bytes"], values["quota_cpus"]) == (60000000000, 6.0)
+        assert values["cpu_usage_us"] == 44000000
+
+
 def test_k25_a_slurm_step_of_cgroup_v1(tmp_path: Path) -> None:
     told, missing = rows(unpack("cgroup1-rhel8", tmp_path), rank(4100))
     task = told["/slurm/uid_1000/job_1/step_0/task_0 slurm:1 0"]

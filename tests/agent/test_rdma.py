@@ -228,6 +228,28 @@ def test_a_port_that_is_pulled_out_leaves_the_others(tmp_path: Path) -> None:
 # --- cost
 
 
+def test_what_is_dear_is_read_in_turns_and_missing_in_between(tmp_path: Path) -> None:
+    source = reader("rdma", moved(tmp_path, Rail("mlx5_0")))
+    told = [port(source.read(), "mlx5_0/1") for _ in range(7)]
+    assert [values["symbol_errors"] is not None for values in told] == [True, False, False] * 2 + [
+        True
+    ]
+    assert all(values["rx_bytes"] is not None and values["rate_mbps"] == 400000 for values in told)
+
+
+def test_the_rate_is_read_anew_when_the_link_was_trained_anew(tmp_path: Path) -> None:
+    host = moved(tmp_path, Rail("mlx5_0"))
+    source = reader("rdma", host)
+    base = "sys/class/infiniband/mlx5_0/ports/1/"
+    host.write(base + "rate", "100 Gb/sec (4X EDR)")
+    source.read()
+    host.write(base + "rate", "200 Gb/sec (4X HDR)")
+    assert port(source.read(), "mlx5_0/1")["rate_mbps"] == 100000
+    host.write(base + "counters/link_error_recovery", "7")
+    told = [port(source.read(), "mlx5_0/1")["rate_mbps"] for _ in range(2)]
+    assert told == [100000, 200000], "as soon as that counter has its turn"
+
+
 def test_eight_rails_take_few_descriptors_and_a_small_frame(tmp_path: Path) -> None:
     node = Watched(MovingHost(tmp_path))
     rails = [Rail(f"mlx5_{i}", rx_mb=FULL - 731.7 * i, tx_mb=FULL - 313.1 * i) for i in range(8)]

@@ -20,6 +20,8 @@ NO_CPUS = "neither its cpuset nor its status can be read"
 NO_PRESSURE = "no cgroup v2 of its own tells it (not mounted, or the kernel needs psi=1)"
 PRESSURES = ("cpu", "io", "memory")
 TOTALS = tuple("%s %s" % (name, line) for name in PRESSURES for line in ("some", "full"))
+SELDOM = ("refaults", "oom_kill") + TOTALS
+"""Counters that are not read each time."""
 CPUSETS = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
 """The second is v1's; the third, what was asked for, stands in on kernels before 3.17."""
 SMALL = 4096
@@ -48,7 +50,6 @@ class Limits(object):
 
     Attributes:
         key: two with the same key read the same.
-        found: what was read last.
         missing: subject to reason.
     """
 
@@ -56,8 +57,8 @@ class Limits(object):
         self, host: Host, process: str, paths: Dict[str, str], mounts: List[cgroups.Mount]
     ) -> None:
         self.key = (process, tuple(sorted(paths.items())), tuple(mounts))
-        self.found: Dict[str, Any] = {}
         self.missing: Dict[str, str] = {}
+        self._found: Dict[str, Any] = {}
         self._host = host
         self._process = process
         self._cpu = Place("cpu", paths, mounts)
@@ -71,24 +72,36 @@ class Limits(object):
             self._usage = host.keep(usage.folders[0] + name, SMALL)
         self._stats: Dict[str, Kept] = {}
 
-    def read_fast(self) -> None:
-        """Read the CPU time used and throttled: a file or two."""
+    def read(self, *, everything: bool) -> Dict[str, Any]:
+        """Return what is found by locator.
+
+        Args:
+            everything: whether to read more than CPU time used and throttled, a file or two. Else
+                limits and memory are as they were read last, and their counters are missing.
+        """
+        is_first = not self._found
+        self._found.update(dict.fromkeys(SELDOM))
+        if everything or is_first:
+            self._read_slow()
+        self._read_fast()
+        return self._found
+
+    def _read_fast(self) -> None:
         text = self._usage and _kept(self._usage)
         if self._usage is None or self._usage.path.endswith("cpu.stat"):
-            self.found["usage_usec"] = cgroups.keyed(text or b"").get("usage_usec")
+            self._found["usage_usec"] = cgroups.keyed(text or b"").get("usage_usec")
         else:
-            self.found["usage_usec"] = cgroups.microseconds(text)
+            self._found["usage_usec"] = cgroups.microseconds(text)
         stats = [cgroups.throttling(_kept(kept) or b"") for kept in self._stats.values()]
         # Of several quotas any may be the one that stops it; each counts periods of its own.
-        self.found["nr_periods"] = stats[0][0] if stats else None
-        self.found["nr_throttled"] = _sum([throttled for _, throttled, _ in stats])
-        self.found["throttled_usec"] = _sum([stopped for _, _, stopped in stats])
+        self._found["nr_periods"] = stats[0][0] if stats else None
+        self._found["nr_throttled"] = _sum([throttled for _, throttled, _ in stats])
+        self._found["throttled_usec"] = _sum([stopped for _, _, stopped in stats])
 
-    def read_slow(self) -> None:
-        """Read limits, memory and pressure."""
+    def _read_slow(self) -> None:
         self.missing = {}
         self._read_quotas()
-        self.found["cpus"] = self._cpus()
+        self._found["cpus"] = self._cpus()
         if self._memory.is_v2:
             self._read_memory_v2()
         else:
@@ -97,8 +110,8 @@ class Limits(object):
         for subject, locator, reason in (
             ("cpu_usage_us", self._usage, NO_USAGE),
             ("quota_cpus", self._cpu.folders or None, HIDDEN),
-            ("cpus_allowed", self.found["cpus"], NO_CPUS),
-            ("memory_bytes", self.found["memory"], NO_MEMORY),
+            ("cpus_allowed", self._found["cpus"], NO_CPUS),
+            ("memory_bytes", self._found["memory"], NO_MEMORY),
         ):
             if locator is None:
                 self.missing["cgroup." + subject] = reason
@@ -115,7 +128,7 @@ class Limits(object):
             if quota is not None:
                 found.append((quota, folder))
         found.sort(key=lambda pair: pair[0])
-        self.found["quota"] = found[0][0] if found else None
+        self._found["quota"] = found[0][0] if found else None
         counted = [folder for _, folder in found] or self._cpu.folders[:1]
         stats = self._stats
         self._stats = {
@@ -146,37 +159,36 @@ class Limits(object):
             for above in folders
             for name in ("/memory.max", "/memory.high")
         ]
-        self.found["limit"] = min((x for x in limits if x is not None), default=None)
-        self.found["memory"] = used or None
+        self._found["limit"] = min((x for x in limits if x is not None), default=None)
+        self._found["memory"] = used or None
         self._read_stat(self._text(folder + "/memory.stat") if used else b"", STATS_V2)
         events = self._text(folder + "/memory.events") if used else b""
-        self.found["oom_kill"] = cgroups.keyed(events).get("oom_kill")
+        self._found["oom_kill"] = cgroups.keyed(events).get("oom_kill")
 
     def _read_memory_v1(self) -> None:
         """Read its own group; memory.stat tells the tightest limit of all above, visible or not."""
         folder = self._memory.folders[0] if self._memory.is_own else ""
         used = self._text(folder + "/memory.usage_in_bytes").strip() if folder else b""
         text = self._text(folder + "/memory.stat") if used else b""
-        self.found["memory"] = used or None
-        self.found["limit"] = cgroups.limit(
+        self._found["memory"] = used or None
+        self._found["limit"] = cgroups.limit(
             cgroups.keyed(text).get("hierarchical_memory_limit", b"")
         )
         self._read_stat(text, STATS_V1)
         kills = self._text(folder + "/memory.oom_control") if used else b""
-        self.found["oom_kill"] = cgroups.keyed(kills).get("oom_kill")
+        self._found["oom_kill"] = cgroups.keyed(kills).get("oom_kill")
 
     def _read_stat(self, text: bytes, words: Dict[str, Tuple[str, ...]]) -> None:
         stat = cgroups.keyed(text)
         for locator, names in words.items():
-            self.found[locator] = next((stat[name] for name in names if name in stat), None)
+            self._found[locator] = next((stat[name] for name in names if name in stat), None)
 
     def _read_pressure(self) -> None:
-        self.found.update(dict.fromkeys(TOTALS))
         for name in PRESSURES if self._pressure.is_own else ():
             text = self._text("%s/%s.pressure" % (self._pressure.folders[0], name))
             for line in ("some", "full"):
-                self.found["%s %s" % (name, line)] = stalled(text, line)
-        if not any(self.found[total] for total in TOTALS):
+                self._found["%s %s" % (name, line)] = stalled(text, line)
+        if not any(self._found[total] for total in TOTALS):
             self.missing["cgroup.pressure"] = NO_PRESSURE
 
     def _text(self, path: str) -> bytes:

@@ -3,7 +3,7 @@
 Which groups those are is looked up when the job's processes change, and now and then; only main
 threads' are: what a rank starts stays in its group. CPU counters are read in each reading, what
 else a group tells every few, each group in another one: memory.stat makes the kernel add up the
-counts of all CPUs.
+counts of all CPUs. In between limits and memory are as they were, and counters missing.
 """
 
 from typing import Dict, List, Optional, Tuple
@@ -87,10 +87,9 @@ class Reader(object):
             self._find(job)
         rows: List[Tuple[str, Labels, Values]] = []
         for place, (labels, ranks, limits) in enumerate(self._found):
-            if (self._turn + place) % SLOW_EVERY == 0 or not limits.found:
-                limits.read_slow()
-            limits.read_fast()
-            rows.append(("cgroup", labels, fill(self._rows, dict(limits.found, ranks=ranks))))
+            is_turn = (self._turn + place) % SLOW_EVERY == 0
+            found = dict(limits.read(everything=is_turn), ranks=ranks)
+            rows.append(("cgroup", labels, fill(self._rows, found)))
         self._turn += 1
         return Reading(rows, self._missing())
 

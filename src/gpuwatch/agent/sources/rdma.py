@@ -2,7 +2,8 @@
 
 What a port counts is found by name in `counters`, `counters_ext` and `hw_counters` of the port; a
 driver's own names stand in the locators. A reading may cost a firmware command: traffic, state and
-what stops it are read at each tick, the rest in turns, port by port; in between it is as it was.
+what stops it are read at each tick, the rest in turns, port by port; in between it is missing, as a
+counter's growth covers such gaps.
 """
 
 import errno
@@ -234,8 +235,8 @@ class Port(object):
         self._place = place
         self._fast: List[Tuple[Counter, List[Any]]] = []
         self._slow: List[Counter] = []
-        self._held: Dict[str, Any] = {}
-        self._link: List[Any] = []
+        self._link: Dict[str, Any] = {}
+        self._rate: Optional[int] = None
         self._fresh = True
         self._hold(Counter(_row("state"), [self._base + "state"]))
         self._find(rows)
@@ -271,46 +272,51 @@ class Port(object):
         Args:
             turn: number of the tick, another for each port: so their turns fall on different ticks.
         """
+        found: Dict[str, Any] = {}
         for counter, kept in self._fast:
             try:
-                self._take(counter, [file.read() for file in kept])
+                found[counter.row.locator] = self._value(counter, [file.read() for file in kept])
             except OSError as error:
                 if counter.row.name == "state" and error.errno in GONE:
                     return None
                 self._fail(counter.row, os.strerror(error.errno or 0))
         if self._fresh or turn % TURN == 0:
-            self._read_slow()
-        link = [self._held.get(name) for name in RETRAINED]
+            self._read_slow(found)
+        link = dict(self._link, **{name: found[name] for name in RETRAINED if name in found})
         if self._fresh or turn % RATE_EVERY == 0 or link != self._link:
             self._read_rate()
         self._link = link
         self._fresh = False
-        return self._held
+        found["rate"] = self._rate
+        return found
 
-    def _read_slow(self) -> None:
+    def _read_slow(self, found: Dict[str, Any]) -> None:
         for counter in self._slow:
             try:
-                self._take(counter, [self._host.read(path, 64) for path, _, _ in counter.parts])
+                texts = [self._host.read(path, 64) for path, _, _ in counter.parts]
+                found[counter.row.locator] = self._value(counter, texts)
             except OSError as error:
                 self._fail(counter.row, os.strerror(error.errno or 0))
 
     def _read_rate(self) -> None:
         row = _row("rate_mbps")
+        self._rate = None
         try:
-            self._held["rate"] = rate_mbps(self._host.read(self._base + "rate", 256))
+            self._rate = rate_mbps(self._host.read(self._base + "rate", 256))
             self.reasons.pop(row.name, None)
         except OSError as error:
             self._fail(row, os.strerror(error.errno or 0))
 
-    def _take(self, counter: Counter, texts: Sequence[bytes]) -> None:
+    def _value(self, counter: Counter, texts: Sequence[bytes]) -> Optional[int]:
         try:
-            self._held[counter.row.locator] = counter.value(texts)
-            self.reasons.pop(counter.row.name, None)
+            value = counter.value(texts)
         except Unread as why:
             self._fail(counter.row, str(why))
+            return None
+        self.reasons.pop(counter.row.name, None)
+        return value
 
     def _fail(self, row: Metric, reason: str) -> None:
-        self._held[row.locator] = None
         self.reasons[row.name] = reason
 
 
