@@ -54,6 +54,7 @@ class Peers(msgspec.Struct, frozen=True):
         lost: share of time that the job loses by its own log's steps; 0 where none tells.
         still_s: seconds without a step, by the job's own log; None where it tells of none.
         spinning: some GPU of the job is busy meanwhile, so it spins.
+        blamed: nodes that the job's verdict names for a fault, as it stood before this tick.
     """
 
     nodes: int
@@ -66,6 +67,7 @@ class Peers(msgspec.Struct, frozen=True):
     fastest_ms: float | None = None
     lost: float = 0.0
     still_s: float | None = None
+    blamed: frozenset[str] = frozenset()
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -73,8 +75,9 @@ class Context(msgspec.Struct, frozen=True):
 
     `held` tells whether anybody has a context on the GPU, `absent` why a source, or
     source.metric, could not be read; `loader_cores` is what all loaders of the rank's job use on
-    the node, None where that is not known. `known` and `known_of_node` keep what several causes ask
-    for: the latter is the same for all ranks of a node.
+    the node, None where that is not known; `elsewhere` that the job's fault is on other
+    nodes. `known` and `known_of_node` keep what several causes ask for: the latter is the same for
+    all ranks of a node.
     """
 
     gpu: Gpu
@@ -86,6 +89,7 @@ class Context(msgspec.Struct, frozen=True):
     absent: Mapping[str, str]
     thresholds: Thresholds
     loader_cores: float | None = None
+    elsewhere: bool = False
     known_of_node: dict[Any, Any] = {}
     known: dict[Any, Any] = {}
 

@@ -33,6 +33,8 @@ _REASONS = catalogue.INDEX["gpu"]["event_reasons"]
 _IDLE_REASON = 0x1
 """Nothing runs on the GPU (nvmlClocksEventReasonGpuIdle)."""
 _ENOUGH_LOOKS = 5
+_EASES = 0.15
+"""How much more of the time a GPU must compute now than in the window for a wait to be over."""
 _HEAT = ("throttle_sw_thermal_ns", "throttle_hw_thermal_ns", "throttle_hw_brake_ns")
 _RATES = Columns(
     "gpu", "util_pct", "memory_util_pct", "power_w", "power_limit_w", "sm_clock_mhz",
@@ -48,7 +50,7 @@ class Gpu(msgspec.Struct, frozen=True):
     `worked` tells whether its process was ever seen to use it, in the `watched_s` since that was
     first seen. `fresh_xid` is the last critical error, where one came just now.
     `trip_ms` is how long its rank's round trips were in good minutes, `least_trip_ms` at least while
-    it worked at all.
+    it worked at all. `easing` tells that it computes again: what the window saw before is over.
     """
 
     shares: Shares
@@ -66,6 +68,7 @@ class Gpu(msgspec.Struct, frozen=True):
     fresh_xid: int | None = None
     trip_ms: float | None = None
     least_trip_ms: float | None = None
+    easing: bool = False
 
 
 def unread(reason: str) -> Gpu:
@@ -76,6 +79,7 @@ def unread(reason: str) -> Gpu:
 def read(
     window: Window,
     slow: Window,
+    latest: Window,
     labels: Labels,
     *,
     now_us: int,
@@ -90,6 +94,7 @@ def read(
     Args:
         window: of its node.
         slow: where what is rare is looked for.
+        latest: the end of the first.
         labels: the GPU's, as in the `gpu` table.
         now_us: viewer's monotonic clock.
         occupied: whether a rank, or some process, holds it.
@@ -111,6 +116,12 @@ def read(
         util, power_w, memory, throttled, known, occupied, partner, thresholds, activity
     )
     shares, doubt = mixture.shares()
+    now = msgspec.structs.replace(
+        mixture,
+        util=_utilisation(_share(latest.rate("gpu", labels, "util_pct")), rests),
+        power_w=latest.rate("gpu", labels, "power_w"),
+    )
+    compute = now.shares()[0].compute
     if told is None and util is not None:
         doubt = doubt or "utilisation is not reported: power and idle clocks stand for it"
     return Gpu(
@@ -129,6 +140,7 @@ def read(
         fresh_xid=_fresh_xid(slow, labels),
         trip_ms=learned.trip_ms if learned else None,
         least_trip_ms=learned.least_trip_ms if learned else None,
+        easing=compute >= max(thresholds.compute, shares.compute + _EASES),
     )
 
 
@@ -188,6 +200,12 @@ class Activity(msgspec.Struct, frozen=True):
         quiet = (self.tensor or 0.0) < _SPINS.tensor and (self.memory or 0.0) < _SPINS.memory
         return (0.0, 1.0) if quiet and self.sm <= _SPINS.sm else None
 
+    def least(self) -> Shares:
+        """Return how much is computed at least, where tensor cores work: what is more is not known."""
+        works = self.sm is not None and (self.tensor or 0.0) >= _TENSOR_WORKS
+        compute = _ramp(_SPINS.sm, 1.0, self.sm) if works and self.sm is not None else 0.0
+        return Shares(compute, 0.0, 0.0, 0.0, 1.0 - compute, "gpm" if compute else "none")
+
 
 class _Spins(NamedTuple):
     sm: float
@@ -197,6 +215,8 @@ class _Spins(NamedTuple):
 
 _SPINS = _Spins(0.30, 0.02, 0.05)
 """Up to which a collective waits: it keeps one block a channel, 8 to 32 of 132 SMs."""
+_TENSOR_WORKS = 0.15
+"""Tensor activity of real work (KempnerPulse's classification)."""
 _WORKS = 0.75
 """SM activity from which on a GPU computes nearly all of the time."""
 
@@ -218,7 +238,7 @@ class _Mixture(msgspec.Struct, frozen=True):
         if split and split[1] > 0 and not self.partner:
             split = None
         if util is None:
-            found = Shares(*split, 0.0, 0.0, 0.0, "gpm") if split else _unknown(1.0)
+            found = Shares(*split, 0.0, 0.0, 0.0, "gpm") if split else self.activity.least()
             return found, "utilisation is not reported"
         resting = util < self.thresholds.gpu_idle
         if resting and known and self.power_w is not None and self.power_w >= known.compute_w:

@@ -1,8 +1,10 @@
 """Words change only when the verdict does: what is shown, since when, and how sure by time.
 
-A window's mean crosses a threshold half a window after the change, so what begins is dated half
-a window back. Scores that come and go faster than a verdict lives are a job's own rhythm: each
-verdict that ended unconfirmed a moment ago doubles the patience for the next.
+What would replace the claim that is shown must have led it by enough, summed over time (Page's
+cumulative sum test, Biometrika 1954): a faint lead takes long, a clear one shows in two ticks. A
+window's mean crosses a threshold half a window after the change, so what begins is dated half a
+window back. Scores that come and go faster than a verdict lives are a job's own rhythm: each
+verdict that ended unconfirmed a moment ago doubles the lead that the next one needs.
 """
 
 from collections.abc import Mapping
@@ -20,6 +22,8 @@ EPISODES = 16
 _RHYTHM_US = 36_000_000
 """What comes back later than this is no rhythm of steps: each time it comes is told and counted."""
 _MOST_DOUBLINGS = 3
+_LONGEST_TICK_S = 2.0
+"""A tick counts for no longer: nothing is known of the time in which none came."""
 _NO_LOSS = ("UNKNOWN", "COMPUTE", "IDLE", "PEER")
 
 
@@ -45,7 +49,10 @@ class Episode(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Track(msgspec.Struct, frozen=True, array_like=True):
-    """What is shown of one job, node or rank, and what would replace it: part of judge's state."""
+    """What is shown of one job, node or rank, and what would replace it: part of judge's state.
+
+    `lead` is by how much the rival's score was above that of the claim shown, summed over seconds.
+    """
 
     shown: Claim = UNKNOWN
     since_us: int = 0
@@ -55,6 +62,7 @@ class Track(msgspec.Struct, frozen=True, array_like=True):
     low_us: int | None = None
     rival: Claim | None = None
     rival_us: int = 0
+    lead: float = 0.0
     episodes: tuple[Episode, ...] = ()
     seen_us: int = 0
 
@@ -77,16 +85,23 @@ def step(
     if scores.get(best, 0.0) < t.score:
         best = UNKNOWN
     dated_us = now_us - round(t.fast_window * 0.5e6)
-    low = scores.get(track.shown, 0.0) < t.exit_score * t.score
+    shown = scores.get(track.shown, 0.0)
+    low = shown < t.exit_score * t.score
     low_us = (track.low_us if track.low_us is not None else dated_us) if low else None
-    rival, rival_us = None, 0
+    rival, rival_us, lead = None, 0, 0.0
     if best != track.shown:
-        rival = best
-        rival_us = track.rival_us if _same_wait(track.rival, best) else dated_us
+        rival, rival_us = best, dated_us
+        if _same_wait(track.rival, best):
+            rival_us, lead = track.rival_us, track.lead
+        elapsed_s = (now_us - track.seen_us) / 1e6 if track.seen_us else 0.0
+        lead += (scores.get(best, 0.0) - shown) * min(elapsed_s, _LONGEST_TICK_S)
     track = msgspec.structs.replace(
-        track, low_us=low_us, rival=rival, rival_us=rival_us, seen_us=now_us
+        track, low_us=low_us, rival=rival, rival_us=rival_us, lead=lead, seen_us=now_us
     )
-    if rival is not None and _gives_way(track, rival, now_us, t):
+    if rival is not None and _same_wait(track.shown, rival):
+        if track.lead >= _lead_needed(track, now_us, t):
+            track = msgspec.structs.replace(track, shown=rival, low_us=None, rival=None)
+    elif rival is not None and _gives_way(track, rival, now_us, t):
         track = _enter(track, rival, max(rival_us, track.entered_us), now_us)
     return _age(track, now_us, t)
 
@@ -129,7 +144,7 @@ def recurring(
 
 
 def _same_wait(before: Claim | None, now: Claim) -> bool:
-    """Tell whether a claim goes on: while a window fills, its cause may yet become clearer."""
+    """Tell whether a claim goes on: its cause may become clearer, and a wait does not begin anew by it."""
     return before is not None and (before.state, before.culprits) == (now.state, now.culprits)
 
 
@@ -141,13 +156,14 @@ def _gives_way(track: Track, rival: Claim, now_us: int, t: Thresholds) -> bool:
             return True
         if rival == UNKNOWN:
             return False
-    return now_us - track.rival_us >= _patience_us(track, now_us, t)
+    return track.lead >= _lead_needed(track, now_us, t)
 
 
-def _patience_us(track: Track, now_us: int, t: Thresholds) -> float:
+def _lead_needed(track: Track, now_us: int, t: Thresholds) -> float:
+    """Return the lead, in score times seconds: that of the least score that counts for a while."""
     flaps = sum(not e.confirmed and e.end_us >= now_us - _RHYTHM_US for e in track.episodes)
     doubled: float = t.suspect_after * 2.0 ** min(flaps, _MOST_DOUBLINGS)
-    return min(t.confirm_after, doubled) * 1e6
+    return t.score * min(t.confirm_after, doubled)
 
 
 def _enter(track: Track, claim: Claim, since_us: int, now_us: int) -> Track:
@@ -167,13 +183,13 @@ def _enter(track: Track, claim: Claim, since_us: int, now_us: int) -> Track:
 
 
 def _age(track: Track, now_us: int, t: Thresholds) -> Track:
-    """Suspect and confirm what has been shown for long enough."""
+    """Suspect what is shown, and confirm it when windows that all speak for it make a long one."""
     if track.shown == UNKNOWN or track.low_us is not None:
         return track
-    lasted_us = now_us - track.since_us
+    spoken_us = now_us - track.since_us + round(t.fast_window * 0.5e6)
     suspected_us, confirmed_us = track.suspected_us, track.confirmed_us
-    if suspected_us is None and lasted_us >= t.suspect_after * 1e6:
+    if suspected_us is None:
         suspected_us = now_us
-    if confirmed_us is None and lasted_us >= t.confirm_after * 1e6:
+    if confirmed_us is None and spoken_us >= t.confirm_after * 1e6:
         confirmed_us = now_us
     return msgspec.structs.replace(track, suspected_us=suspected_us, confirmed_us=confirmed_us)

@@ -14,7 +14,7 @@ from gpuwatch.verdict.charge import Charge, Unseen, culprits_of, of_state, waiti
 from gpuwatch.verdict.evidence import Assessment, Kind, percent, ramp
 from gpuwatch.verdict.network import faulty_nodes, network
 from gpuwatch.verdict.node import combine, least_waiting, precedence
-from gpuwatch.verdict.rank import Opinion, mean, name_of
+from gpuwatch.verdict.rank import LOCAL, Opinion, mean, name_of
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["charges"]
@@ -24,7 +24,6 @@ _IMBALANCE_CAP = 0.6
 _PART_CAP = 0.5
 """What a part of the nodes does and nobody waits for need not hold up the job."""
 _NOT_ALIKE = ("PEER", "NETWORK", "HUNG", "UNKNOWN")
-_LOCAL = ("STORAGE", "CPU", "GPU", "MEMORY")
 
 
 def charges(
@@ -111,7 +110,7 @@ def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) ->
     )  # fmt: skip
     made = []
     for found in combine(low):
-        if found.state in _LOCAL:
+        if found.state in LOCAL:
             made.append(Charge(_joined(found, gap, found.score * sure), culprits, waiting))
         elif found.state == "COMPUTE" and not faulty_nodes(nodes, t):
             score = min(_IMBALANCE_CAP, found.score * sure)
@@ -132,7 +131,7 @@ def _inside(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> list[Char
     return [
         Charge(
             found
-            if found.state in _LOCAL
+            if found.state in LOCAL
             else msgspec.structs.replace(
                 found, cause="imbalance", score=min(_IMBALANCE_CAP, found.score)
             ),
@@ -140,7 +139,7 @@ def _inside(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> list[Char
             waiting,
         )
         for found in node.ranking
-        if found.state in (*_LOCAL, "COMPUTE")
+        if found.state in (*LOCAL, "COMPUTE")
     ]
 
 

@@ -10,7 +10,8 @@ from gpuwatch.model.view import NodeView, View
 from gpuwatch.verdict import node as nodes
 from gpuwatch.verdict import rank, statement
 from gpuwatch.verdict.charge import Unseen
-from gpuwatch.verdict.hysteresis import Claim, Track, recurring, reset, step
+from gpuwatch.verdict.evidence import Assessment
+from gpuwatch.verdict.hysteresis import UNKNOWN, Claim, Track, recurring, reset, step
 from gpuwatch.verdict.job import charges
 from gpuwatch.verdict.levels import Learned
 from gpuwatch.verdict.pace import Pace, follow, follow_steps, lost_by_steps, slowdown
@@ -25,6 +26,10 @@ _FORGET_US = 900_000_000
 """State of a rank or GPU that was not seen for so long is dropped: it stays bounded."""
 _ENOUGH = 0.9
 """Share of a window that must be there to count as one: samples do not come on the dot."""
+_LATEST_S = 2.0
+"""What is going on now: two samples, as what a driver averages over is a second."""
+_WAITS = ("STORAGE", "CPU", "MEMORY", "NETWORK", "PEER")
+"""What a GPU that computes again does no longer."""
 _JOB = "job"
 
 
@@ -78,13 +83,14 @@ class Judge:
         self._judged.pop(node.name, None)
         survey, t = self._look(view), self.thresholds
         fast, slow = node.window(t.fast_window), node.window(t.slow_window)
-        if node.stale or fast is None or slow is None:
+        latest = node.window(_LATEST_S)
+        if node.stale or fast is None or slow is None or latest is None:
             return (self._unread(view, node),)
         if slow.seconds < _ENOUGH * t.fast_window:
             since = Finding("samples", slow.seconds, "s", t.fast_window, "just begun to watch")
             why = f"watching since {slow.seconds:.0f} s"
             return (self._blank(view, node, why, since),)
-        look = Look(view.now_us, node, fast, slow, survey, t)
+        look = Look(view.now_us, node, fast, slow, latest, survey, t)
         ranks, group = opinions(look, self._learned)
         named = tuple(r for r in ranks if r.rank)
         ours = [r for r in ranks if r.group == group]
@@ -104,8 +110,9 @@ class Judge:
             t,
         )
         scores: dict[Claim, float] = {}
+        easing = bool(part) and all(j.node.easing for j in part)
         for charge in found[:-1]:
-            scores.setdefault(charge.claim, charge.found.confidence)
+            scores.setdefault(charge.claim, self._score(charge.found, easing=easing))
         track = step(self._tracks.get(_JOB), view.now_us, scores, t)
         self._tracks[_JOB] = track
         shares = rank.mean([j.node.shares for j in part])
@@ -124,18 +131,32 @@ class Judge:
 
     def _look(self, view: View) -> Survey:
         if self._survey is None or self._survey[0] != view.event_no:
-            self._survey = (view.event_no, Survey(view, self.thresholds, lost_by_steps(self._pace)))
+            lost, blamed = lost_by_steps(self._pace), self._blamed()
+            self._survey = (view.event_no, Survey(view, self.thresholds, lost, blamed))
         return self._survey[1]
+
+    def _blamed(self) -> frozenset[str]:
+        """Return the nodes that the job's verdict, as it stands, names for a fault."""
+        shown = self._tracks[_JOB].shown if _JOB in self._tracks else UNKNOWN
+        at_fault = shown.state in (*rank.LOCAL, "NETWORK")
+        return frozenset(node for c in shown.culprits for node in c.nodes if at_fault)
 
     def _settle(self, view: View, opinion: Opinion) -> Verdict:
         """Let time have its say."""
         key = _key(opinion.node, opinion.group, opinion.rank)
         scores: dict[Claim, float] = {}
         for found in opinion.ranking:
-            scores.setdefault(Claim(found.state, found.cause), found.confidence)
+            score = self._score(found, easing=opinion.easing)
+            scores.setdefault(Claim(found.state, found.cause), score)
         track = step(self._tracks.get(key), view.now_us, scores, self.thresholds)
         self._tracks[key] = track
         return statement.of_unit(opinion, track, self.thresholds)
+
+    def _score(self, found: Assessment, *, easing: bool) -> float:
+        """Return what is followed over time: of a wait that is over for now, what just keeps it."""
+        if easing and found.state in _WAITS:
+            return min(found.confidence, self.thresholds.exit_score * self.thresholds.score)
+        return found.confidence
 
     def _unread(self, view: View, node: NodeView) -> Verdict:
         age_s = None if node.age_us is None else node.age_us / 1e6

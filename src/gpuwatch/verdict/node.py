@@ -81,6 +81,7 @@ def judge(node: str, group: str | None, ranks: Sequence[Opinion], t: Thresholds)
         low[0].gpu if len(low) == 1 else None,
         ranks[0].disorder,
         joined(path for rank in ranks for path in rank.paths),
+        easing=all(rank.easing for rank in low),
     )
 
 

@@ -38,7 +38,13 @@ class Survey:
         peers: what causes compare with.
     """
 
-    def __init__(self, view: View, thresholds: Thresholds, lost: float = 0.0) -> None:
+    def __init__(
+        self,
+        view: View,
+        thresholds: Thresholds,
+        lost: float = 0.0,
+        blamed: frozenset[str] = frozenset(),
+    ) -> None:
         self._jobs: dict[tuple[str, str], str] = {}
         self._groups: dict[str, dict[str, dict[str, int]]] = {}
         seen: Counter[str] = Counter()
@@ -68,6 +74,7 @@ class Survey:
             _fastest_ms(part, homes),
             lost,
             view.progress.still_s if view.progress and log is not None else None,
+            blamed,
         )
 
     def job(self, node: str, group: str | None) -> str:

@@ -9,9 +9,9 @@ from gpuwatch.verdict.causes import CAUSES, peer
 from gpuwatch.verdict.evidence import Assessment, Context, asleep, percent, ramp, reason
 from gpuwatch.verdict.paths import Path, of_rank
 
-__all__ = ["Opinion", "judge", "mean", "name_of", "unknown"]
+__all__ = ["LOCAL", "Opinion", "judge", "mean", "name_of", "unknown"]
 
-_LOCAL = ("STORAGE", "CPU", "GPU", "MEMORY")
+LOCAL = ("STORAGE", "CPU", "GPU", "MEMORY")
 """States that have their cause on the node itself: what they cost is no waiting for others."""
 _SOURCES = ("nvml", "threads", "tcp", "nic", "disk", "cpu")
 """Sources that verdicts rest on: what of these could not be read is always told."""
@@ -26,7 +26,8 @@ class Opinion(msgspec.Struct, frozen=True):
 
     `ranking` has the likeliest first and is never empty; `wait` is the share in which it waited
     for others, None where that is not known; `low` names the ranks that the rest waits for;
-    `disorder` is the node's, as in `features.Host`; `paths` are its ways to other nodes of the job.
+    `disorder` is the node's, as in `features.Host`; `paths` are its ways to other nodes of the job;
+    `easing` as in `gpu.Gpu`.
     """
 
     node: str
@@ -40,6 +41,7 @@ class Opinion(msgspec.Struct, frozen=True):
     gpu: int | None = None
     disorder: float | None = None
     paths: tuple[Path, ...] = ()
+    easing: bool = False
 
 
 def name_of(node: str, rank: str) -> str:
@@ -69,12 +71,13 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
         gpu=gpu,
         disorder=context.host.disorder,
         paths=of_rank(node, context),
+        easing=context.gpu.easing,
     )
 
 
 def _rest(found: Sequence[Assessment], slowed: float) -> list[Assessment]:
     """Believe the less that a rank computes, the surer it is that something holds it up."""
-    held = max([slowed, *(a.confidence for a in found if a.state in (*_LOCAL, "NETWORK"))])
+    held = max([slowed, *(a.confidence for a in found if a.state in (*LOCAL, "NETWORK"))])
     return [
         msgspec.structs.replace(a, score=a.score * (1 - _HELD * held))
         if a.state == "COMPUTE"
@@ -140,7 +143,7 @@ def _wait(context: Context, found: Sequence[Assessment]) -> float | None:
     shares = context.gpu.shares
     if not context.held or shares.unknown >= _TELLING:
         return None
-    local = max((a.confidence for a in found if a.state in _LOCAL), default=0.0)
+    local = max((a.confidence for a in found if a.state in LOCAL), default=0.0)
     return shares.spin * (1 - local)
 
 

@@ -234,7 +234,14 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     slow_window: Annotated[
         float, _time("Stretch that levels and rare events are taken from.", _OWN, 30)
     ] = 30.0
-    suspect_after: Annotated[float, _time("A wait this long is suspected.", _OWN)] = 5.0
+    suspect_after: Annotated[
+        float,
+        _time(
+            "A wait that leads by the least score that counts is suspected after this long; one that "
+            "leads by more, sooner.",
+            "Page's cumulative sum test; " + _OWN,
+        ),
+    ] = 4.0
     confirm_after: Annotated[float, _time("A wait this long is confirmed.", _OWN)] = 30.0
     exit_after: Annotated[
         float, _time("A verdict ends when its score was low for this long.", _OWN)

@@ -27,6 +27,7 @@ class Look(msgspec.Struct, frozen=True):
     node: NodeView
     fast: Window
     slow: Window
+    latest: Window
     survey: Survey
     thresholds: Thresholds
 
@@ -54,6 +55,7 @@ def opinions(
     found = []
     units = _units(look)
     cores = _loader_cores(units)
+    blamed = look.survey.peers.blamed
     known_of_node: dict[Any, Any] = {}
     for unit in units:
         group = unit.rank.group if unit.rank else None
@@ -69,6 +71,7 @@ def opinions(
             absent,
             look.thresholds,
             cores.get(group or ""),
+            bool(blamed) and look.node.name not in blamed and job == look.survey.main,
             known_of_node,
         )
         index = unit.gpu[0] if unit.gpu else unit.rank.gpu if unit.rank else None
@@ -146,6 +149,7 @@ def _gpu(
     return gpu.read(
         look.fast,
         look.slow,
+        look.latest,
         unit.gpu,
         now_us=look.now_us,
         occupied=unit.held,

@@ -5,6 +5,7 @@ lower end of the interval is compared, so that a handful of segments proves noth
 of RDMA are not in these counters.
 """
 
+from gpuwatch.verdict.causes import trip
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
@@ -14,35 +15,24 @@ from gpuwatch.verdict.evidence import (
     gate,
     number,
     percent,
-    ramp,
     waiting,
     waiting_cap,
 )
+from gpuwatch.verdict.losses import lossy, reordering
 
 NAME = Kind("NETWORK", "loss")
 _TRICKLE = 1000.0
 _TRICKLE_CAP = 0.5
 """So few segments a second, 1.5 MB in usual frames, may be sessions and mounts beside RDMA."""
-_REORDERED = (0.5, 0.9)
-"""Share of retransmits that the peer had already: from here on it is reordering, not loss."""
-
-
-def lossy(context: Context) -> float:
-    """Return how far TCP's losses are beyond what is clean, 0 to 1."""
-    loss, limit = context.host.loss, context.thresholds.retransmit
-    return ramp(loss.low, limit / 2, 2 * limit) if loss else 0.0
-
-
-def reordering(context: Context) -> float:
-    """Return how surely retransmits come from reordering, 0 to 1."""
-    loss = context.host.loss
-    return ramp(loss.reordered, *_REORDERED) if loss else 0.0
+_OVERFLOW = 0.5
+"""How much of it is left for loss where a queue is full: what does not fit is dropped, by congestion."""
 
 
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
     loss, t, wait = context.host.loss, context.thresholds, waiting(context)
     fault = lossy(context) * (1 - reordering(context))
+    fault *= 1 - _OVERFLOW * trip.queued(context)
     if loss is None or fault == 0:
         return Assessment(*NAME, 0.0)
     rate = percent("tcp_retrans_segs", loss.rate, t.retransmit, "TCP segments lost")
@@ -63,4 +53,4 @@ def assess(context: Context) -> Assessment:
     )
 
 
-__all__ = ["NAME", "assess", "lossy", "reordering"]
+__all__ = ["NAME", "assess"]

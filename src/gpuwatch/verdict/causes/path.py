@@ -1,6 +1,5 @@
 """NETWORK/path: segments come out of order, or twice: the path is at fault, nothing need be lost."""
 
-from gpuwatch.verdict.causes.loss import lossy, reordering
 from gpuwatch.verdict.evidence import (
     Assessment,
     Context,
@@ -12,6 +11,7 @@ from gpuwatch.verdict.evidence import (
     waiting,
     waiting_cap,
 )
+from gpuwatch.verdict.losses import lossy, reordering
 
 NAME = Kind("NETWORK", "path")
 CAP = 0.75

@@ -5,7 +5,6 @@ from gpuwatch.verdict.causes import (
     checkpoint,
     fallback,
     link,
-    loss,
     rdma,
     read,
     softirq,
@@ -24,23 +23,27 @@ from gpuwatch.verdict.evidence import (
     percent,
     ramp,
 )
+from gpuwatch.verdict.losses import lossy
 
 NAME = Kind("PEER", None)
 _FEW_CAP = 0.5
 """With fewer than three to compare, or behind a path that loses, who waits for whom is half a guess."""
 _RDMA_LOSS = "rdma.packet_seq_err"
 """What a virtual function does not count, whose packets may be lost all the same."""
+_SEEN = 0.75
+"""Share of what a job loses by its own log that a waiting GPU's power shows at least."""
 
 
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
     t, gpu, host = context.thresholds, context.gpu, context.host
     spin = gpu.shares.spin
+    told = _told(context)
     opened = opening(context)
     if opened == 0:
         return Assessment(*NAME, 0.0)
     network = max(
-        loss.lossy(context),
+        lossy(context),
         bandwidth.full(context),
         link.fault(context),
         trip.severity(context),
@@ -54,10 +57,11 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAME,
-        opened * (0.5 + 0.5 * ramp(spin, t.lost, t.compute)) * (1 - network) * (1 - own),
-        text=f"waits for another: its GPU spins {spin * 100:.0f} % of the time and its host is clean",
+        opened * (0.5 + 0.5 * ramp(max(spin, told), t.lost, t.compute)) * (1 - network) * (1 - own),
+        text=f"waits for another: {_seen(spin, told)} and its host is clean",
         support=(
             percent("gpu.spin", spin, t.lost, "GPU spins"),
+            percent("progress.lost", told or None, t.slowdown, "time lost by the job's own log"),
             number("power_w", gpu.power_w, "W", gpu.compute_w, "power"),
             percent("tcp_retrans_segs", host.loss.rate if host.loss else None, t.retransmit,
                     "TCP segments lost"),
@@ -84,14 +88,25 @@ def assess(context: Context) -> Assessment:
 def opening(context: Context) -> float:
     """Return how much spinning opens the question who is waited for.
 
-    Where the job's own log tells that steps take longer, less of it does: it need not be more than
-    what the job loses.
+    Where the job's own log tells that steps take longer, less of it does: what is exchanged in that
+    time draws power as if it were computed.
     """
     t, spin, lost = context.thresholds, context.gpu.shares.spin, context.peers.lost
     if lost < t.slowdown:
         return gate(spin, t)
-    enough = min(t.lost, lost)
-    return ramp(spin, enough / 2, enough)
+    enough = min(t.lost, _SEEN * lost)
+    return max(ramp(spin, enough / 2, enough), ramp(_told(context), t.slowdown, 2 * t.slowdown))
+
+
+def _told(context: Context) -> float:
+    """Return what the job loses by its own log where the fault is elsewhere: this rank waits as long."""
+    return context.peers.lost if context.elsewhere else 0.0
+
+
+def _seen(spin: float, told: float) -> str:
+    if spin >= told:
+        return f"its GPU spins {spin * 100:.0f} % of the time"
+    return f"the job loses {told * 100:.0f} % of its time by its own log, to others,"
 
 
 __all__ = ["NAME", "assess", "opening"]

@@ -22,6 +22,7 @@ from gpuwatch.verdict.evidence import (
     waiting,
 )
 from gpuwatch.verdict.features import Connection
+from gpuwatch.verdict.losses import lossy, reordering
 
 NAMES = (Kind("NETWORK", "path"), Kind("NETWORK", "congestion"))
 _LONGER = (2.0, 4.0)
@@ -30,6 +31,8 @@ _SWINGS = 0.15
 """Mean deviation of round trips, as a share of them, from which on a queue comes and goes."""
 _FULL = 0.9
 """Share of time with data under way from which on a path carries no more: what is sent stands in a queue."""
+_ECHO = (0.6, 0.9)
+"""Swing from which trips are long because segments are lost: a queue that stands is long for all."""
 _UNSURE = 0.4
 """What trips that swing and lose nothing are worth: a far end that is short of CPU answers late too."""
 _LATE_CAP = 0.5
@@ -74,6 +77,12 @@ def severity(context: Context) -> float:
     return found.severity if found else 0.0
 
 
+def queued(context: Context) -> float:
+    """Return how surely the rank's slowest path has a queue on its way, 0 to 1."""
+    found = trips(context)
+    return found.severity if found and _queue(context, found.worst) else 0.0
+
+
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
     t, found, wait = context.thresholds, trips(context), waiting(context)
@@ -81,8 +90,7 @@ def assess(context: Context) -> Assessment:
         return Assessment(*NAMES[0], 0.0)
     trip, usual = found.worst.trip_ms or 0.0, context.gpu.trip_ms
     known = usual or context.gpu.least_trip_ms
-    loses, is_full = _loses(context, found.worst), (found.worst.busy or 0.0) >= _FULL
-    queue = loses or is_full or (found.worst.swing or 0.0) >= _SWINGS
+    queue, is_full = _queue(context, found.worst), _full(found.worst)
     against = f", {usual:.1f} ms in good minutes" if usual else ""
     what = "with nothing lost"
     if queue:
@@ -117,10 +125,11 @@ def _felt(context: Context, found: Trips, wait: float) -> float:
     """Return how much a slow path costs, 0 to 1.
 
     Moving data draws power, so a GPU that does seems to compute in part; the connection itself
-    tells for how long data was under way. What is exchanged beside the computing costs nothing.
+    tells for how long data was under way. What is exchanged beside the computing costs nothing:
+    the job loses time by its GPUs' power, or by its own log.
     """
     t = context.thresholds
-    lost = 1 - context.gpu.shares.compute
+    lost = max(1 - context.gpu.shares.compute, context.peers.lost)
     moved = gate(found.worst.busy or 0.0, t) * ramp(lost, t.slowdown, 2 * t.slowdown)
     return max(gate(wait, t), moved)
 
@@ -132,16 +141,31 @@ def severity_of(context: Context, connection: Connection) -> float:
     long = ramp(trip, limit / 2, 2 * limit)
     if long == 0:
         return 0.0
-    swings, is_full = (connection.swing or 0.0) >= _SWINGS, (connection.busy or 0.0) >= _FULL
-    if swings and not is_full and not _loses(context, connection):
+    if _loses(context, connection):
+        long *= 1 - ramp(connection.swing, *_ECHO)
+    elif _swings(connection) and not _full(connection):
         long *= _UNSURE
     if usual is None:
         usual = context.gpu.least_trip_ms or limit / 2
     return long * max(ramp(trip / usual, *_LONGER), ramp(trip / _fastest(context, trip), *_LONGER))
 
 
+def _queue(context: Context, connection: Connection) -> bool:
+    """Tell whether a long trip is spent in a queue."""
+    return _loses(context, connection) or _full(connection) or _swings(connection)
+
+
 def _loses(context: Context, connection: Connection) -> bool:
-    return (connection.again or 0.0) >= context.thresholds.retransmit
+    again = (connection.again or 0.0) >= context.thresholds.retransmit
+    return again or lossy(context) * (1 - reordering(context)) > 0
+
+
+def _full(connection: Connection) -> bool:
+    return (connection.busy or 0.0) >= _FULL
+
+
+def _swings(connection: Connection) -> bool:
+    return (connection.swing or 0.0) >= _SWINGS
 
 
 def _fastest(context: Context, trip: float) -> float:
@@ -150,4 +174,4 @@ def _fastest(context: Context, trip: float) -> float:
     return min([trip, *known, *filter(None, [context.peers.fastest_ms])])
 
 
-__all__ = ["NAMES", "assess", "paths", "severity", "severity_of", "trips"]
+__all__ = ["NAMES", "assess", "paths", "queued", "severity", "severity_of", "trips"]
