@@ -1,11 +1,13 @@
 """Cases that public bug reports tell of: each is proved by a test that names it.
 
-E are readings of GPUs; K are of /proc, /sys, the kernel, containers and clocks. A test names one in
-its name (`test_k26_...`) or in its text (`K26`).
+E are readings of GPUs; K are of /proc, /sys, the kernel, containers and clocks; D are stories of slow
+jobs; R are rules of thumb that go wrong; Va to Vz are situations with a known verdict. A test names
+one in its name (`test_k26_...`, `test_vc_...`) or in its text (`K26`, `Vc`).
 """
 
 import re
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 
@@ -17,7 +19,11 @@ CASES = [
     *(f"K{number:02}" for number in (
         1, 2, 3, 4, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 20, 21, 23, 24, 25, 26, 28, 29, 30, 32, 34, 35, 37, 38,
     )),
+    *(f"D{number:02}" for number in (1, 7, 9, 15, 19, 35, 44, 48, 60, 67, 71, 72)),
+    *(f"R{number:02}" for number in range(1, 45)),
+    *(f"V{letter}" for letter in ascii_lowercase),
 ]  # fmt: skip
+NAMED = re.compile(r"(?<![0-9A-Za-z])(?:[DEKRdekr]\d\d|V[a-z]|(?<=def test_)v[a-z])(?![0-9A-Za-z])")
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +31,7 @@ def named() -> set[str]:
     """Cases that a test names."""
     here = Path(__file__)
     texts = [path.read_text() for path in TESTS.rglob("test_*.py") if path != here]
-    found = (re.findall(r"(?<![0-9A-Za-z])[EKek]\d\d(?![0-9A-Za-z])", text) for text in texts)
-    return {case.upper() for cases in found for case in cases}
+    return {case.capitalize() for text in texts for case in NAMED.findall(text)}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -104,7 +104,7 @@ ASKS = rank(
 )
 
 
-def test_z_loaders_that_wait_for_a_store_outside_the_job_name_it() -> None:
+def test_vz_loaders_that_wait_for_a_store_outside_the_job_name_it() -> None:
     nodes = named(wired(ASKS, STORE, Wire("10.0.0.2")), *PEERS)
     verdict = settled(nodes)
     assert said(verdict.job) == ("STORAGE", "object")

@@ -19,7 +19,7 @@ RECLAIMS = replace(
 )
 
 
-def test_p_a_cgroup_at_its_limit_that_reads_again_what_it_dropped_is_no_slow_disk() -> None:
+def test_vp_r11_a_cgroup_at_its_limit_that_reads_again_what_it_dropped_is_no_slow_disk() -> None:
     verdict = settled((*named(VICTIM, *PEERS), *named(replace(STUCK, cgroup=TIGHT), "x")))
     assert said(verdict.job) == ("MEMORY", "reclaim")
     assert blamed(verdict.job) == {"x"}
@@ -38,7 +38,7 @@ def test_threads_in_reclaim_wait_for_memory() -> None:
     assert said(verdict.job) == ("MEMORY", "reclaim")
 
 
-def test_what_comes_back_from_swap_while_threads_wait_is_told() -> None:
+def test_r24_what_comes_back_from_swap_while_threads_wait_is_told() -> None:
     verdict = settled(named(replace(RECLAIMS, swap_in_pages=20_000), "x")).nodes[0]
     assert said(verdict) == ("MEMORY", "swap")
 

@@ -101,18 +101,20 @@ def test_d44_kernel_workers_and_kswapd_at_little_iowait_are_no_storage(
     assert said(watched(*named(node, "x")).nodes[0]) == expected
 
 
-def test_d48_all_loaders_on_one_of_sixteen_cpus() -> None:
+@pytest.mark.parametrize(("allowed", "loaders"), [(1, 8), (2, 16)], ids=["D48", "R13"])
+def test_loaders_on_few_of_many_cpus(allowed: int, loaders: int) -> None:
+    """After an import, or by a set of CPUs: the node is used 6 % in the mean."""
     node = replace(
         rank(
             gpu=Gpu(util=45, power=240), main={"pipe": 0.9, "run": 0.1}, main_run=0.1,
             loader={"run": 0.125, "ready": 0.875}, loader_run=0.125, loader_delay=0.875,
-            loaders=8, loaders_on=1,
+            loaders=loaders, loaders_on=allowed,
         ),
-        busy=0.06, cpus=16,
+        busy=0.06, cpus=16 * allowed,
     )  # fmt: skip
     verdict = watched(*named(node, "x")).nodes[0]
     assert said(verdict) == ("CPU", "pinned")
-    assert "1 CPU" in verdict.text or "one CPU" in verdict.text
+    assert f"{allowed} CPU" in verdict.text or "one CPU" in verdict.text
 
 
 def test_d60_a_first_checkpoint_of_minutes_by_rank_0() -> None:

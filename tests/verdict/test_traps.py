@@ -29,12 +29,12 @@ from verdict.scenario import (
 )
 
 
-def test_full_utilisation_at_low_power_is_no_compute() -> None:
+def test_r01_full_utilisation_at_low_power_is_no_compute() -> None:
     assert settled(named(VICTIM, *PEERS)).nodes[0].state == "PEER"
 
 
 @pytest.mark.parametrize("power", [400, 350])
-def test_a_late_main_thread_is_found_though_utilisation_reads_89(power: float) -> None:
+def test_r02_a_late_main_thread_is_found_though_utilisation_reads_89(power: float) -> None:
     play = Play(("x", *PEERS))
     play.run((*named(GOOD, *PEERS), *named(GOOD, "x")), 60)
     late = replace(LATE, ranks=(replace(LATE.ranks[0], gpu=Gpu(89, power, memory=12)),))
@@ -45,7 +45,7 @@ def test_a_late_main_thread_is_found_though_utilisation_reads_89(power: float) -
 
 
 @pytest.mark.parametrize("iowait", [0.0, 0.007])
-def test_a_blocked_reader_is_found_without_iowait(iowait: float) -> None:
+def test_r03_a_blocked_reader_is_found_without_iowait(iowait: float) -> None:
     node = replace(READS, iowait=iowait, busy=0.9, disk_busy=0.02, disk_ms=0.2)
     assert said(settled(named(node, "x")).nodes[0]) == ("STORAGE", "read")
 
@@ -56,7 +56,7 @@ def test_iowait_and_a_busy_disk_are_nothing_while_the_gpu_computes() -> None:
 
 
 @pytest.mark.parametrize(("segments", "lost"), [(30, 0.1), (4, 2), (300, 9)])
-def test_a_rate_of_few_segments_proves_nothing(segments: float, lost: float) -> None:
+def test_r07_a_rate_of_few_segments_proves_nothing(segments: float, lost: float) -> None:
     few = replace(SENDS, segments=segments, retransmits=lost, fast=lost)
     assert settled(named(few, *PEERS)).job.state != "NETWORK"
 
@@ -66,12 +66,12 @@ def test_loss_is_nothing_while_gpus_compute() -> None:
     assert said(settled(named(lossy, *PEERS)).job) == ("COMPUTE", None)
 
 
-def test_a_main_thread_that_spins_in_a_synchronise_call_is_healthy() -> None:
+def test_r15_a_main_thread_that_spins_in_a_synchronise_call_is_healthy() -> None:
     node = rank(gpu=Gpu(util=99, power=600), main={"run": 1.0}, main_run=1.0)
     assert said(settled(named(node, "x")).job) == ("COMPUTE", None)
 
 
-def test_loaders_that_idle_are_good_news_and_no_wait() -> None:
+def test_r22_loaders_that_idle_are_good_news_and_no_wait() -> None:
     node = rank(
         gpu=Gpu(util=30, power=180),
         main={"unknown": 0.9, "run": 0.1},
@@ -93,7 +93,7 @@ def test_busy_loaders_with_a_busy_gpu_are_no_wait() -> None:
     assert said(settled(named(node, "x")).job) == ("COMPUTE", None)
 
 
-def test_stolen_cpu_time_is_named() -> None:
+def test_r23_stolen_cpu_time_is_named() -> None:
     node = replace(LATE, busy=0.4, steal=0.2, cpus=8)
     starved = replace(node, ranks=(replace(node.ranks[0], gpu=Gpu(util=50, power=300)),))
     verdict = settled(named(starved, "x"))
@@ -106,7 +106,7 @@ def test_busy_kernel_workers_without_blocked_threads_are_no_storage() -> None:
     assert settled(named(node, *PEERS)).nodes[0].state != "STORAGE"
 
 
-def test_a_hot_gpu_that_is_not_slowed_is_no_cause() -> None:
+def test_r27_a_hot_gpu_that_is_not_slowed_is_no_cause() -> None:
     node = rank(gpu=Gpu(util=98, power=640, heat=0.01))
     assert said(settled(named(node, "x")).job) == ("COMPUTE", None)
 
@@ -159,7 +159,7 @@ def test_without_a_gpu_library_the_host_is_judged_by_its_threads_alone() -> None
 ALL_GPU = frozenset(("gpu", name) for name in ("util_pct", "power_w", "memory_util_pct"))
 
 
-def test_a_node_that_is_not_seen_may_be_the_culprit_and_is_named() -> None:
+def test_r44_a_node_that_is_not_seen_may_be_the_culprit_and_is_named() -> None:
     play = Play(("lost", *PEERS))
     play.run(named(GOOD, "lost", *PEERS), 40)
     play.lose("lost", "connection reset")
@@ -193,7 +193,7 @@ def test_the_rank_at_zero_is_named_though_its_reason_is_not_known() -> None:
     assert [r.state for r in verdict.ranks[1:]] == ["PEER"] * 9
 
 
-def test_a_counter_that_starts_anew_makes_no_rate() -> None:
+def test_r41_a_counter_that_starts_anew_makes_no_rate() -> None:
     play = Play(PEERS)
     nodes = named(SENDS, *PEERS)
     play.run(nodes, 20)
@@ -203,7 +203,7 @@ def test_a_counter_that_starts_anew_makes_no_rate() -> None:
     assert play.history[-1].job.state != "NETWORK"
 
 
-def test_two_jobs_on_the_same_nodes_are_judged_apart() -> None:
+def test_r39_two_jobs_on_the_same_nodes_are_judged_apart() -> None:
     mine = replace(WAITS, group="slurm:1")
     other = replace(READS.ranks[0], group="slurm:2", pid=9000)
     nodes = tuple(
@@ -287,7 +287,7 @@ def test_a_stuck_storage_driver_without_a_starved_gpu_is_no_cause() -> None:
     assert settled(named(node, "x")).job.state == "COMPUTE"
 
 
-def test_a_main_thread_that_compiles_while_the_gpu_does_nothing_is_not_blamed() -> None:
+def test_r19_a_main_thread_that_compiles_while_the_gpu_does_nothing_is_not_blamed() -> None:
     starts = rank(gpu=Gpu(util=0, power=120, memory=0), main={"run": 1.0}, loader={})
     verdict = settled(named(replace(starts, busy=0.5), *PEERS))
     assert verdict.job.state == "UNKNOWN"

@@ -67,16 +67,18 @@ ASYNC = replace(
 @pytest.mark.parametrize(
     ("node", "expected"),
     [
-        pytest.param(GOOD, ("COMPUTE", None), id="a compute-bound"),
-        pytest.param(NFS, ("STORAGE", "read"), id="e reads over NFS, iowait 0"),
-        pytest.param(DECODES, ("CPU", "data-prep"), id="f data preparation"),
-        pytest.param(LAUNCH, ("CPU", "main-thread"), id="g launches on an idle host"),
-        pytest.param(FUSE, ("STORAGE", "read"), id="i FUSE, all pressure 0"),
-        pytest.param(ASYNC, ("COMPUTE", None), id="k asynchronous checkpoint"),
+        pytest.param(GOOD, ("COMPUTE", None), id="Va compute-bound"),
+        pytest.param(NFS, ("STORAGE", "read"), id="Ve, R05 reads over NFS, iowait 0"),
+        pytest.param(DECODES, ("CPU", "data-prep"), id="Vf data preparation"),
+        pytest.param(LAUNCH, ("CPU", "main-thread"), id="Vg, R14 launches on an idle host"),
+        pytest.param(FUSE, ("STORAGE", "read"), id="Vi, R06 FUSE, all pressure 0"),
+        pytest.param(ASYNC, ("COMPUTE", None), id="Vk asynchronous checkpoint"),
         pytest.param(
-            rank(gpu=Gpu(util=98, power=650, cap=0.9)), ("COMPUTE", None), id="m power cap is work"
+            rank(gpu=Gpu(util=98, power=650, cap=0.9)),
+            ("COMPUTE", None),
+            id="Vm, R25 power cap is work",
         ),
-        pytest.param(FULL, ("NETWORK", "bandwidth"), id="q full ports"),
+        pytest.param(FULL, ("NETWORK", "bandwidth"), id="full ports"),
     ],
 )
 def test_all_nodes_alike_are_told_and_none_of_them_is_blamed(
@@ -90,7 +92,7 @@ def test_all_nodes_alike_are_told_and_none_of_them_is_blamed(
     assert verdict.job.confirmed_us is not None
 
 
-def test_h_a_quota_on_an_idle_host_is_only_likely_without_its_own_counters() -> None:
+def test_vh_r12_a_quota_on_an_idle_host_is_only_likely_without_its_own_counters() -> None:
     verdict = settled(named(replace(QUOTA, busy=0.08), *PEERS))
     assert said(verdict.job) == ("CPU", "quota")
     assert verdict.job.confidence <= 0.5
@@ -99,12 +101,12 @@ def test_h_a_quota_on_an_idle_host_is_only_likely_without_its_own_counters() -> 
 @pytest.mark.parametrize(
     ("culprit", "expected"),
     [
-        pytest.param(READS, ("STORAGE", "read"), id="b slow disk on one node"),
+        pytest.param(READS, ("STORAGE", "read"), id="Vb slow disk on one node"),
         pytest.param(NFS, ("STORAGE", "read"), id="slow mount on one node"),
         pytest.param(DECODES, ("CPU", "data-prep"), id="data preparation on one node"),
         pytest.param(LAUNCH, ("CPU", "main-thread"), id="main thread on one node"),
-        pytest.param(WRITES, ("STORAGE", "checkpoint"), id="j rank 0 writes a checkpoint"),
-        pytest.param(HOT, ("GPU", "throttled"), id="l one hot GPU"),
+        pytest.param(WRITES, ("STORAGE", "checkpoint"), id="Vj, R18 rank 0 writes a checkpoint"),
+        pytest.param(HOT, ("GPU", "throttled"), id="Vl one hot GPU"),
     ],
 )
 def test_one_node_does_something_else_and_the_others_wait_for_it(
@@ -122,7 +124,7 @@ def test_one_node_does_something_else_and_the_others_wait_for_it(
     assert "4 nodes wait for it" in verdict.job.text
 
 
-def test_c_loss_on_the_way_out_of_one_node() -> None:
+def test_vc_loss_on_the_way_out_of_one_node() -> None:
     verdict = settled((*named(SENDS, *PEERS), *named(LOSES, "x")))
     assert said(verdict.job) == ("NETWORK", "loss")
     assert blamed(verdict.job) == {"x"}
@@ -156,7 +158,7 @@ def test_loss_on_all_nodes_is_the_fabrics() -> None:
     assert [(c.kind, c.id) for c in verdict.job.culprits] == [("job", "network")]
 
 
-def test_d_retransmits_that_are_all_loss_probes_are_no_loss() -> None:
+def test_vd_r08_retransmits_that_are_all_loss_probes_are_no_loss() -> None:
     probes = replace(SENDS, retransmits=SEGMENTS * 0.0029, probes=SEGMENTS * 0.0029)
     verdict = settled(named(probes, *PEERS))
     assert verdict.job.state != "NETWORK"
@@ -179,7 +181,7 @@ def test_a_link_that_flaps_or_is_slower_than_its_peers_is_blamed() -> None:
         assert blamed(verdict.job) == {"x"}
 
 
-def test_n_all_spin_and_no_fault_is_seen_so_nobody_is_blamed() -> None:
+def test_vn_all_spin_and_no_fault_is_seen_so_nobody_is_blamed() -> None:
     still = replace(VICTIM, nics=(Nic(rx_mb=0, tx_mb=0),))
     verdict = settled(named(still, *PEERS), 120)
     assert verdict.job.state == "UNKNOWN"
@@ -188,7 +190,7 @@ def test_n_all_spin_and_no_fault_is_seen_so_nobody_is_blamed() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_r_mig_reports_no_utilisation_so_nothing_is_told(count: int) -> None:
+def test_vr_mig_reports_no_utilisation_so_nothing_is_told(count: int) -> None:
     mig = rank(gpu=Gpu(util=None, power=300, memory=None))
     verdict = settled(named(mig, *PEERS[:count]))
     assert verdict.job.state == "UNKNOWN"
@@ -197,14 +199,30 @@ def test_r_mig_reports_no_utilisation_so_nothing_is_told(count: int) -> None:
     assert verdict.nodes[0].shares.unknown == 1
 
 
-def test_s_without_a_power_limit_spin_and_compute_cannot_be_told_apart() -> None:
+def test_vr_mig_counters_of_activity_stand_for_utilisation() -> None:
+    slice_ = rank(gpu=Gpu(util=None, power=300, memory=None, sm=70, tensor=30, dram=40))
+    verdict = settled(named(slice_, *PEERS))
+    assert {said(v) for v in (verdict.job, *verdict.nodes)} == {("COMPUTE", None)}
+
+
+def test_vo_compilers_on_many_cores_are_no_wait() -> None:
+    """Nothing is on the GPU yet, the main thread waits for 64 compilers."""
+    compiles = rank(
+        gpu=Gpu(util=0, power=110, memory=0), main={"process": 1.0}, main_run=0.0, loader={},
+        age_s=60, workers=64,
+    )  # fmt: skip
+    verdict = settled(named(replace(compiles, busy=0.5), *PEERS))
+    assert {v.state for v in (verdict.job, *verdict.nodes)} <= {"STARTUP", "UNKNOWN"}
+
+
+def test_vs_without_a_power_limit_spin_and_compute_cannot_be_told_apart() -> None:
     spark = rank(gpu=Gpu(util=100, power=12, limit=None, memory=None, model="NVIDIA GB10"))
     verdict = settled(named(spark, "m1", "m2"))
     assert verdict.job.confidence <= 0.5
     assert all(n.confidence <= 0.5 for n in verdict.nodes)
 
 
-def test_t_two_healthy_nodes_that_others_wait_for_have_more_to_do() -> None:
+def test_vt_r36_two_healthy_nodes_that_others_wait_for_have_more_to_do() -> None:
     busy = rank(gpu=Gpu(util=97, power=560))
     verdict = settled((*named(busy, "p1", "p2"), *named(VICTIM, *(f"w{i}" for i in range(8)))))
     assert said(verdict.job) == ("COMPUTE", "imbalance")
@@ -212,31 +230,31 @@ def test_t_two_healthy_nodes_that_others_wait_for_have_more_to_do() -> None:
     assert verdict.job.confidence <= 0.6
 
 
-def test_u_low_power_with_memory_traffic_is_work() -> None:
+def test_vu_low_power_with_memory_traffic_is_work() -> None:
     verdict = settled(named(rank(gpu=Gpu(util=100, power=250, memory=85)), "s"))
     assert said(verdict.job) == ("COMPUTE", None)
 
 
 @pytest.mark.parametrize("memory", [2, 5, 20])
-def test_v_one_gpu_alone_waits_for_no_peer(memory: float) -> None:
+def test_vv_one_gpu_alone_waits_for_no_peer(memory: float) -> None:
     verdict = settled(named(rank(gpu=Gpu(util=98, power=180, memory=memory)), "s"))
     for one in (verdict.job, *verdict.nodes, *verdict.ranks):
         assert one.state in ("COMPUTE", "UNKNOWN")
 
 
-def test_w_eight_gpus_of_one_node_with_idle_ports_are_not_hung() -> None:
+def test_vw_r35_eight_gpus_of_one_node_with_idle_ports_are_not_hung() -> None:
     ranks = tuple(Rank(name=str(i), gpu=Gpu(util=98, power=450)) for i in range(8))
     verdict = settled((Node("dgx", ranks=ranks, nics=(Nic(rx_mb=0, tx_mb=0),)),))
     assert said(verdict.job) == ("COMPUTE", None)
 
 
-def test_x_a_server_without_requests_is_idle_and_no_fault() -> None:
+def test_vx_a_server_without_requests_is_idle_and_no_fault() -> None:
     asked = rank(gpu=Gpu(util=0, power=120, memory=0), main={"poll": 1.0}, main_run=0.0, loader={})
     verdict = settled(named(asked, "s"))
     assert said(verdict.job) == ("IDLE", "demand")
 
 
-def test_y_rank_zero_of_eight_writes_and_all_others_wait() -> None:
+def test_vy_rank_zero_of_eight_writes_and_all_others_wait() -> None:
     eight = tuple(replace(WAITS, name=str(i)) for i in range(8))
     first = Node("y1", ranks=(replace(WRITES.ranks[0], name="0"), *eight[1:]), disk_busy=0.99,
                  disk_write_mb=2000)  # fmt: skip
@@ -250,7 +268,7 @@ def test_y_rank_zero_of_eight_writes_and_all_others_wait() -> None:
     assert all(blamed(r) == {"rank 0 of y1"} for r in verdict.ranks[1:])
 
 
-def test_y_the_same_inside_one_node() -> None:
+def test_vy_the_same_inside_one_node() -> None:
     eight = tuple(replace(WAITS, name=str(i)) for i in range(1, 8))
     node = Node("y1", ranks=(replace(WRITES.ranks[0], name="0"), *eight), disk_busy=0.99)
     verdict = settled((node,))
@@ -259,7 +277,7 @@ def test_y_the_same_inside_one_node() -> None:
     assert len(verdict.job.waiting) == 7
 
 
-def test_z_loaders_in_poll_are_undetermined_and_said_so() -> None:
+def test_vz_loaders_in_poll_are_undetermined_and_said_so() -> None:
     remote = rank(
         gpu=Gpu(util=20, power=150),
         main={"poll": 0.9, "run": 0.1},

@@ -18,6 +18,10 @@ _WORKING = 0.7
 """Share of the power limit that training was published to draw at least. A GPU that was never seen
 there may wait for a part of each step: whoever came late has not seen its good minutes."""
 
+_NOBODYS_CAP = 0.5
+"""A GPU that no process is seen to hold: one of another container's does, or the driver itself, which
+scrubs memory as it loads."""
+
 
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
@@ -44,7 +48,9 @@ def assess(context: Context) -> Assessment:
             Signal("nvml.throttle_hw_thermal_ns", gpu.throttled is not None, 0.05),
             Signal("threads", context.rank is not None, 0.05),
         ),
-        cap=UNDETERMINED_CAP if _middling(context) else 1.0,
+        cap=min(
+            UNDETERMINED_CAP if _middling(context) else 1.0, 1.0 if context.held else _NOBODYS_CAP
+        ),
     )
 
 
