@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -30,7 +30,6 @@ TABLE_CAP = 0.9
 
 
 _Found = TypeVar("_Found")
-_UNASKED = object()
 
 
 class Kind(NamedTuple):
@@ -103,10 +102,10 @@ def once(look: Callable[[Context], _Found]) -> Callable[[Context], _Found]:
 
     @wraps(look)
     def known(context: Context) -> _Found:
-        found = context.known.get(look, _UNASKED)
-        if found is _UNASKED:
-            found = context.known[look] = look(context)
-        return cast("_Found", found)
+        if look not in context.known:
+            context.known[look] = look(context)
+        found: _Found = context.known[look]
+        return found
 
     return known
 
@@ -116,10 +115,10 @@ def once_a_node(look: Callable[[Context], _Found]) -> Callable[[Context], _Found
 
     @wraps(look)
     def known(context: Context) -> _Found:
-        found = context.known_of_node.get(look, _UNASKED)
-        if found is _UNASKED:
-            found = context.known_of_node[look] = look(context)
-        return cast("_Found", found)
+        if look not in context.known_of_node:
+            context.known_of_node[look] = look(context)
+        found: _Found = context.known_of_node[look]
+        return found
 
     return known
 
@@ -207,9 +206,9 @@ def ramp(value: float | None, clean: float, bad: float) -> float:
     """Return 0 at `clean` and below, 1 at `bad` and beyond, linear between; 0 without a value."""
     if value is None:
         return 0.0
-    if bad <= clean:
-        return 1.0 if value >= bad else 0.0
-    return min(1.0, max(0.0, (value - clean) / (bad - clean)))
+    if value >= bad:
+        return 1.0
+    return 0.0 if value <= clean else (value - clean) / (bad - clean)
 
 
 def gate(lost: float, thresholds: Thresholds) -> float:
@@ -324,9 +323,13 @@ def number(
     return Finding(metric, _significant(value), unit, _significant(threshold), told)
 
 
+_WHOLE = frozenset(range(101))
+"""Whole percents, as most thresholds are: they have no more digits."""
+
+
 def _significant(value: float) -> float:
     """Four digits: what a judgement rests on is not known better, and a recording keeps it small."""
-    return float(f"{value:.4g}")
+    return float(value) if value in _WHOLE else float(f"{value:.4g}")
 
 
 def _short(value: float) -> str:

@@ -102,7 +102,8 @@ def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thre
         learned: what this process did before; None when it is new.
         thresholds: where a level stops being sure.
     """
-    row = next(m for m in MODELS if m.name in model.upper())
+    name = model.upper()
+    row = next(m for m in MODELS if m.name in name)
     spin_w = row.spin * limit_w
     own = None
     if learned is not None:

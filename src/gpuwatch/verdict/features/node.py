@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -60,7 +61,7 @@ class Memory(msgspec.Struct, frozen=True):
     swap_mb_s: float | None = None
 
 
-class Host(msgspec.Struct, frozen=True):
+class Host(msgspec.Struct, frozen=True, dict=True):
     """A node without its GPUs and ranks. Shares are of all its CPUs.
 
     `disorder` is the share of received TCP segments that came out of order: behind a gap, so that
@@ -83,12 +84,12 @@ class Host(msgspec.Struct, frozen=True):
     memory: Memory = Memory()
     hottest_softirq: float | None = None
 
-    @property
+    @cached_property
     def nic(self) -> Nic | None:
         """The fullest port; by bytes where no speed is known."""
         return max(self.nics, key=lambda n: (n.used or 0.0, n.bytes_s, n.name), default=None)
 
-    @property
+    @cached_property
     def disk(self) -> Disk | None:
         """The busiest disk."""
         return max(self.disks, key=lambda d: (d.busy or 0.0, d.name), default=None)
