@@ -174,7 +174,7 @@ class _Link:
                         )
                     shown = self.listener.received(data) if data else None
                     if shown is not None:
-                        heart = heart or asyncio.create_task(self._beat(pipe))
+                        heart = heart or self._start_heart(pipe)
                         self._show(shown)
                         limit.reschedule(loop.time() + patience_s)
                     data = await pipe.read()
@@ -212,6 +212,14 @@ class _Link:
         last = pipe.errors.strip().splitlines()[-1:]
         said = f": {sanitize(last[0])}" if last else ""
         return LinkError(f"the agent ended with {how}{said}", self.step, heals=True)
+
+    def _start_heart(self, pipe: Pipe) -> "asyncio.Task[None]":
+        """Beat beside the reading; an error there ends the stream, not some silence later."""
+        heart = asyncio.create_task(self._beat(pipe))
+        heart.add_done_callback(
+            lambda task: pipe.end() if not task.cancelled() and task.exception() else None
+        )
+        return heart
 
     async def _beat(self, pipe: Pipe) -> None:
         """Send heartbeats until the pipe breaks; reading notices that, too."""
