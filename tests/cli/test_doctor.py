@@ -83,13 +83,13 @@ def test_a_node_that_prints_into_the_stream_is_a_fault(tmp_path: Path) -> None:
 
 def test_no_node_reached_is_told_in_plain_lines(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
-        "nodes: gpu[1-2]\nssh: {transport: openssh, host_keys: strict}\n"
+        "nodes: gpu[1-2]\nssh: {transport: openssh, config: /dev/null, user: ann}\n"
     )
     done = run_gpuwatch("doctor", "job.yaml", cwd=tmp_path, PATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.splitlines() == [
         *(
-            f"gpu{n}  gpu{n}: got as far as 'resolve': ssh cannot be run: No such file or directory"
+            f"gpu{n}  ann@gpu{n}:22: got as far as 'resolve': ssh cannot be run: No such file or directory"
             " -> install it, or correct its path"
             for n in (1, 2)
         ),

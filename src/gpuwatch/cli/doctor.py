@@ -4,6 +4,7 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import get_args
 
 import msgspec
@@ -15,8 +16,10 @@ from gpuwatch.errors import UnreachableError
 from gpuwatch.feed.live import Live
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample
 from gpuwatch.model.text import sanitize
-from gpuwatch.transport.link import Step
+from gpuwatch.transport.link import LinkError, Step
 from gpuwatch.transport.node import Node
+from gpuwatch.transport.resolution import Resolver
+from gpuwatch.transport.settings import Target
 from gpuwatch.transport.transports import address
 
 __all__ = ["Report", "doctor"]
@@ -120,7 +123,22 @@ async def _examine(nodes: tuple[Node, ...], interval_s: float) -> Report | None:
         await live.close()
     if looking.done() and not looking.cancelled():
         looking.result()
-    return None if interrupted else Report(nodes=tuple(each.report() for each in patients.values()))
+    if interrupted:
+        return None
+    resolver = Resolver()
+    places = await asyncio.gather(*(_address(node, resolver) for node in nodes))
+    reports = [each.report(place) for each, place in zip(patients.values(), places, strict=True)]
+    return Report(nodes=tuple(reports))
+
+
+async def _address(node: Node, resolver: Resolver) -> str:
+    """Return where a node is looked for: over SSH as the ssh configuration has it, if it can be read."""
+    if node.transport in {"asyncssh", "openssh"}:
+        with suppress(LinkError):
+            target = Target(node.host, node.port, node.user)
+            settings = (await resolver.route(target, node.ssh))[-1]
+            return f"{settings.user}@{settings.place}"
+    return address(node)
 
 
 class _Patient:
@@ -167,8 +185,8 @@ class _Patient:
             self._link = link
             self._failures += 1
 
-    def report(self) -> NodeReport:
-        """Return what was found."""
+    def report(self, place: str) -> NodeReport:
+        """Return what was found of the node at this place."""
         sample, hello, failed = self._sample, self._hello, self._link
         python = hello.facts.get("python") if hello is not None else None
         if sample is not None:
@@ -182,7 +200,7 @@ class _Patient:
             link = Reached(ok=False, error=late, step=self._step, hint=None, seconds=None)
         return NodeReport(
             node=self._node.name,
-            address=address(self._node),
+            address=place,
             link=link,
             python=str(python) if python else None,
             clock_offset_s=_seconds(None if sample is None else sample.offset_us),
