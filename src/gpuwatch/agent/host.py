@@ -75,7 +75,8 @@ class Board(object):
         lateness_us: how late the present tick or sample began.
         dropped: frames dropped since the start, as the link was too slow.
         ports: interfaces that are the node's physical ports.
-        nccl: of the environments of ranks, as far as they can be read, what may leave a node.
+        nccl: of the environments of ranks, as far as they can be read, what may leave a node, and what
+            NCCL's files add to it.
         thread_rate_hz: thread samples a second that the governor allows.
     """
 
@@ -154,6 +155,37 @@ class Host(object):
         finally:
             os.close(descriptor)
         return b"".join(parts)
+
+    def read_plain(self, top: str, path: str, limit: int) -> bytes:
+        """Return at most `limit` bytes of a file that is reached through no symbolic link.
+
+        A link could lead away from file systems that were found not to hang.
+
+        Args:
+            top: folder that stands for `/` in the path; a link of /proc/PID.
+            path: absolute.
+            limit: of bytes.
+
+        Raises:
+            OSError: as the kernel says; of a link, that it is one.
+        """
+        encoded = path.encode("utf-8", "surrogateescape")
+        *steps, name = [step for step in encoded.split(b"/") if step] or [b""]
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        folder = os.open(self._below + top, flags)
+        try:
+            for step in steps:
+                inner = os.open(step, flags | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            plain = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(name, plain, dir_fd=folder)
+        finally:
+            os.close(folder)
+        try:
+            return whole(descriptor, limit)
+        finally:
+            os.close(descriptor)
 
     def keep(self, path: str, limit: int = LIMIT) -> "Kept":
         """Return a file that stays open between readings; nothing is opened before the first."""

@@ -138,9 +138,7 @@ def hindrance(
     """
     above = {m.id: m for m in mounts if m is not mount and covers(m.path, mount.path)}
     for other in above.values():
-        if other.type in STILL:
-            continue
-        if other.type != "overlay" or not (trusts_overlay or _stands_still(other, own)):
+        if not (_is_still(other, own) or (trusts_overlay and other.type == "overlay")):
             return "it lies below %s (%s)" % (other.path, other.type)
     step = mount
     while step.parent in above:
@@ -148,14 +146,28 @@ def hindrance(
     return "it is hidden by another mount" if above else None
 
 
+def may_be_walked(path: str, mounts: Sequence[Mount], own: Sequence[Mount]) -> bool:
+    """Tell whether nobody is asked on the way to a path, as long as no symbolic link is followed.
+
+    Args:
+        path: absolute.
+        mounts: of the namespace in which it is meant.
+        own: of the agent's namespace, as above.
+    """
+    mount = holding(path, mounts)
+    return mount is not None and _is_still(mount, own) and hindrance(mount, mounts, own) is None
+
+
 def covers(folder: str, path: str) -> bool:
     """Tell whether a path is a folder or lies below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _stands_still(overlay: Mount, own: Sequence[Mount]) -> bool:
-    """Tell whether all layers of an overlay are seen to lie on file systems that ask nobody."""
-    layers = [p for found in LAYERS.findall(overlay.options) for p in found.split(":") if p]
+def _is_still(mount: Mount, own: Sequence[Mount]) -> bool:
+    """Tell whether its type asks nobody; of an overlay, whether all its layers are seen to lie so."""
+    if mount.type != "overlay":
+        return mount.type in STILL
+    layers = [p for found in LAYERS.findall(mount.options) for p in found.split(":") if p]
     return bool(layers) and all(
         path.startswith("/") and all(m.type in STILL for m in own if covers(m.path, path))
         for path in layers

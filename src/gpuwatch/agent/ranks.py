@@ -10,7 +10,7 @@ import re
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Pattern, Set, Tuple
 
-from gpuwatch.agent import allow
+from gpuwatch.agent import allow, nccl
 from gpuwatch.agent.host import Host
 
 MAX_NEW = 1500
@@ -133,6 +133,7 @@ class Census(object):
         self._round = 0
         self._booted_at = 0.0
         self._match = _pattern(host.options.match)
+        self._nccl = nccl.Told(host)
 
     def look(self) -> bool:
         """Scan, and tell whether a process came or went that may make the ranks others."""
@@ -160,8 +161,8 @@ class Census(object):
             tree = self._tree(main, pids)
             self._tracked.update([main.pid], (process.pid for process in tree))
             ranks.append(self._rank(main, tree))
-        environs = [self._environ(main) for main in mains[:MAX_RANKS]]
-        self._host.board.nccl = tuple(environ for environ in environs if environ)
+        environs = [(main.pid, self._environ(main)) for main in mains[:MAX_RANKS]]
+        self._host.board.nccl = self._nccl.of(environs)
         return ranks
 
     def _scan(self) -> List[Process]:
