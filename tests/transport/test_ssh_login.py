@@ -180,7 +180,7 @@ class Person:
         self.asked: list[tuple[str, bool]] = []
         self._answers = iter(answers)
 
-    def __call__(self, prompt: str, shown: bool) -> str:
+    def __call__(self, prompt: str, *, shown: bool) -> str:
         self.asked.append((prompt, shown))
         return next(self._answers, "")
 

@@ -6,7 +6,8 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from gpuwatch.cli.jobs import job_of
+from gpuwatch.cli.asking import prepared
+from gpuwatch.cli.jobs import job_of, nodes_of
 from gpuwatch.cli.watch import Watch, folder_of, until_done
 from gpuwatch.errors import InputError
 from gpuwatch.job import units
@@ -31,7 +32,7 @@ def record(given: Namespace) -> int:
 
 
 async def _record(job: Job, folder: Path, seconds: float | None) -> int:
-    watch = Watch(job, folder)
+    watch = Watch(job, folder, await prepared(nodes_of(job)))
     sinks = watch.start(time.time_ns() // 1000, time.monotonic_ns() // 1000)
     stop = asyncio.Event()
     progress = _Progress(watch, stop)

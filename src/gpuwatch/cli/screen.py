@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpuwatch.model.view import NodeView, View
     from gpuwatch.recording import Recorder
     from gpuwatch.recording.reader import Recording
+    from gpuwatch.transport.transports import Transports
     from gpuwatch.tui.session import Session as Show
 
 __all__ = ["demo", "live", "replay"]
@@ -43,10 +44,11 @@ def live(given: Namespace) -> int:
 
 
 async def _live(job: "Job", *, recorded: bool) -> int:
+    from gpuwatch.cli.asking import prepared
     from gpuwatch.model.progress import expressions_of
     from gpuwatch.tui.session import Session as Show
 
-    source = _LiveJob(job, recorded=recorded)
+    source = _LiveJob(job, await prepared(nodes_of(job)), recorded=recorded)
     show = Show(
         title=job.name,
         nodes=tuple(node.name for node in job.nodes),
@@ -71,8 +73,9 @@ class _LiveJob:
     paint, which comes before.
     """
 
-    def __init__(self, job: "Job", *, recorded: bool) -> None:
+    def __init__(self, job: "Job", transports: "Transports", *, recorded: bool) -> None:
         self._job = job
+        self._transports = transports
         self._recorded = recorded
         self._folder: Path | None = None
         self._watch: Watch | None = None
@@ -92,7 +95,7 @@ class _LiveJob:
         module = await asyncio.to_thread(importlib.import_module, "gpuwatch.cli.watch")
         try:
             self._folder = module.folder_of(self._job) if self._recorded else None
-            watch: Watch = module.Watch(self._job, self._folder)
+            watch: Watch = module.Watch(self._job, self._folder, self._transports)
             self._sinks = watch.start(time.time_ns() // 1000, time.monotonic_ns() // 1000)
         except GpuwatchError as error:
             self._error = error
@@ -130,7 +133,9 @@ class _LiveJob:
 
     async def release(self) -> None:
         """End links, seal the recording."""
-        if self._watch is not None:
+        if self._watch is None:
+            await self._transports.close()
+        else:
             await self._watch.release()
 
     def exit_code(self) -> int:

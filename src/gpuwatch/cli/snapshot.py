@@ -6,7 +6,8 @@ from argparse import Namespace
 
 import msgspec
 
-from gpuwatch.cli.jobs import job_of
+from gpuwatch.cli.asking import prepared
+from gpuwatch.cli.jobs import job_of, nodes_of
 from gpuwatch.cli.watch import Watch, until_done
 from gpuwatch.errors import UnreachableError
 from gpuwatch.job.types import Job
@@ -32,7 +33,7 @@ def snapshot(given: Namespace) -> int:
 
 
 async def _snapshot(job: Job, *, as_json: bool) -> int:
-    watch = Watch(job, None)
+    watch = Watch(job, None, await prepared(nodes_of(job)))
     stop = asyncio.Event()
     look = _Look(watch, stop)
     engine = watch.engine((watch.attendance, look))
@@ -50,6 +51,7 @@ async def _snapshot(job: Job, *, as_json: bool) -> int:
         job=job.name,
         interval_s=job.interval_s,
         clock=Clock(first.wall_us, first.arrived_us),
+        thresholds=watch.judge.thresholds.as_dict(),
         cost=job.cost,
     )
     report = build(subject, look.judged_ticks, look.events)

@@ -23,6 +23,7 @@ from gpuwatch.model.progress import expressions_of
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.recording import Recorder, Session, create
+from gpuwatch.transport.transports import Transports
 from gpuwatch.verdict.judge import Judge
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -101,13 +102,13 @@ class Attendance:
 class Watch:
     """One job, watched: made inside the event loop."""
 
-    def __init__(self, job: Job, folder: Path | None) -> None:
-        """Take a job, and where it is recorded; None: nowhere."""
+    def __init__(self, job: Job, folder: Path | None, transports: Transports | None = None) -> None:
+        """Take a job, where it is recorded (None: nowhere), and what was prepared to reach it."""
         self.job = job
         self.names = tuple(node.name for node in job.nodes)
         self.judge = Judge(Thresholds(**job.thresholds))
         self.attendance = Attendance(self.names)
-        self.feed = Live(nodes_of(job), job.interval_s)
+        self.feed = Live(nodes_of(job), job.interval_s, transports)
         self.recorder: Recorder | None = None
         self._folder = folder
 

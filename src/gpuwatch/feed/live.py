@@ -30,15 +30,21 @@ class Live:
     Args:
         nodes: to watch, each with a name of its own.
         interval_s: between an agent's frames, and between ticks.
+        transports: that were prepared for these nodes; closed with the feed.
     """
 
-    def __init__(self, nodes: Sequence[Node], interval_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        interval_s: float = 1.0,
+        transports: Transports | None = None,
+    ) -> None:
         self.nodes = tuple(nodes)
         self.interval_s = interval_s
         self._queue = Queue()
         old_us = round(STALE_TICKS * interval_s * 1e6)
         self._ears = [_Ear(node.name, self._queue, old_us) for node in self.nodes]
-        self._transports = Transports()
+        self._transports = transports or Transports()
         self._main: asyncio.Task[None] | None = None
         self._event_no = 0
 

@@ -25,7 +25,7 @@ CIPHERS = (
 )  # fmt: skip
 """AES-GCM first: with AES in hardware it costs a quarter of what ChaCha20 does."""
 CONNECT_S = 15.0
-MEETING_S = 5.0
+MEETING_S = 4.0
 """How long a login may keep a screen from starting, beside what a person takes to answer."""
 KEEPALIVE_S = 10.0
 KEEPALIVES = 3

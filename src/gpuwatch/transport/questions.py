@@ -4,14 +4,20 @@ A person is asked only while the terminal is theirs, before a screen takes it. W
 (a password, never a code) is kept in memory for the other nodes and for when a link comes back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from gpuwatch.model.text import sanitize
 
 __all__ = ["Ask", "Questions"]
 
-Ask = Callable[[str, bool], str]
-"""Shows a prompt, waits for a person's answer, and returns it; whether typing is shown."""
+
+class Ask(Protocol):
+    """Puts a question to a person."""
+
+    def __call__(self, prompt: str, *, shown: bool) -> str:
+        """Show a prompt, wait for the answer, whose typing may be shown, and return it."""
+
 
 MAX_PROMPT = 200
 MAX_LINES = 12
@@ -50,7 +56,7 @@ class Questions:
             return self._passwords[account]
         if self.ask is None:
             return None
-        text = self.ask(_safe(prompt), shown)
+        text = self.ask(_safe(prompt), shown=shown)
         if not is_password:
             self.codes += 1
             return text
@@ -60,7 +66,7 @@ class Questions:
 
     def passphrase(self, prompt: str) -> str | None:
         """Return what unlocks a key; None: nobody can tell."""
-        return None if self.ask is None else self.ask(_safe(prompt), False) or None  # noqa: FBT003 - Ask names it
+        return None if self.ask is None else self.ask(_safe(prompt), shown=False) or None
 
 
 def prompt_of(place: str, instructions: str, prompts: Sequence[tuple[str, bool]], at: int) -> str:

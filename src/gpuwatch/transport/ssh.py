@@ -20,7 +20,7 @@ from gpuwatch.transport.ssh_pipe import SshPipe, closed
 
 __all__ = ["Dialer"]
 
-MOST_MISSED = 3
+MOST_MISSED = 2
 """Nodes of one kind that are tried before a screen starts, where those before them are down."""
 
 Connection = asyncssh.SSHClientConnection

@@ -4,12 +4,13 @@ import asyncio
 import functools
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gpuwatch.transport import child, command, kubectl, local, openssh, srun
 from gpuwatch.transport.link import Pipe, Step
 from gpuwatch.transport.node import Node
+from gpuwatch.transport.questions import Ask
 
 if TYPE_CHECKING:
     from gpuwatch.transport.ssh import Dialer
@@ -29,6 +30,17 @@ class Transports:
         self._dialer: Dialer | None = None
         self._starts = asyncio.Semaphore(STARTS)
 
+    async def prepare(self, nodes: Iterable[Node], ask: Ask) -> None:
+        """Log in where hosts may ask a person something, while the terminal is still theirs.
+
+        Args:
+            nodes: that will be opened.
+            ask: puts a question to the person.
+        """
+        over_ssh = [node for node in nodes if node.transport == "asyncssh"]
+        if over_ssh:
+            await (await self._ssh()).prepare(over_ssh, ask)
+
     async def open(self, node: Node, marker: str, reached: Callable[[Step], None]) -> Pipe:
         """Start the start command on a node.
 
@@ -47,15 +59,18 @@ class Transports:
             return pipe
         if node.transport != "asyncssh":
             return await self._through(*_program(node, marker))
-        ssh = await asyncio.to_thread(importlib.import_module, "gpuwatch.transport.ssh")
-        if self._dialer is None:
-            self._dialer = ssh.Dialer()
-        return await self._dialer.open(node, marker, reached)
+        return await (await self._ssh()).open(node, marker, reached)
 
     async def close(self) -> None:
         """Close what links share; pipes are closed by those who opened them."""
         if self._dialer:
             await self._dialer.close()
+
+    async def _ssh(self) -> "Dialer":
+        ssh = await asyncio.to_thread(importlib.import_module, "gpuwatch.transport.ssh")
+        if self._dialer is None:
+            self._dialer = ssh.Dialer()
+        return self._dialer
 
     async def _through(self, words: list[str], explain: child.Explain) -> Pipe:
         """Start a program that leads to a node, few at once."""
