@@ -6,7 +6,6 @@ a while covers fewer seconds instead of counting as zero. A counter that comes b
 on meanwhile, so its growth covers the gap too: what is dear to read may be read seldom.
 """
 
-from array import array
 from collections.abc import Sequence
 from itertools import repeat
 from math import inf
@@ -29,12 +28,12 @@ BRIDGE_S = 10.0
 """Gaps that a counter's growth covers; after a longer one it starts anew: another entity may have
 come to have its name."""
 
-Total = tuple["array[float]", "array[float]"]
-"""Running totals and the seconds that they cover, in catalogue order of the scope's values; never
-changed, but replaced: a view keeps half a minute of them, and arrays take a third of what tuples do.
+Floats = tuple[float, ...]
+Total = tuple[Floats, Floats]
+"""Running totals and the seconds that they cover, in catalogue order of the scope's values.
 
 A counter's total is its growth; a gauge's is its integral over time (unit times seconds)."""
-Seconds = dict[tuple[int, tuple[bool, ...]], tuple["array[float]", "array[float]"]]
+Seconds = dict[tuple[int, tuple[bool, ...]], tuple[Floats, Floats]]
 """Seconds before one sample and after it, by the id of the former and what was absent: most
 entities of a scope are read alike, and share them."""
 
@@ -51,7 +50,7 @@ class Shape(NamedTuple):
 
     counters: tuple[bool, ...]
     ceilings: tuple[tuple[int, int, float], ...]
-    nothing: "array[float]"
+    nothing: Floats
 
     @classmethod
     def of(cls, rows: Sequence[Metric]) -> Self:
@@ -67,7 +66,7 @@ class Shape(NamedTuple):
             if row.ceiling is not None and row.ceiling[0] in places
         ]
         counters = tuple(row.kind == COUNTER for row in rows)
-        return cls(counters, tuple(ceilings), array("d", (0.0,) * len(rows)))
+        return cls(counters, tuple(ceilings), (0.0,) * len(rows))
 
 
 class Track:
@@ -140,9 +139,9 @@ class Track:
         alike = id(before_s), self._absent
         if alike not in seconds:
             passed = [0.0 if gone else elapsed_s for gone in self._absent]
-            seconds[alike] = before_s, array("d", map(add, before_s, passed))
+            seconds[alike] = before_s, tuple(map(add, before_s, passed))
         _, now_s = seconds[alike]
-        self.total = array("d", map(add, totals, steps)) if any(steps) else totals, now_s
+        self.total = tuple(map(add, totals, steps)) if any(steps) else totals, now_s
         self._raw = values
         return True
 
@@ -165,7 +164,7 @@ class Track:
                 else:
                     totals[i] += value * elapsed_s
                 seconds[i] += covered_s
-            self.total = array("d", totals), array("d", seconds)
+            self.total = tuple(totals), tuple(seconds)
         self._raw = self._kept(values, elapsed_s + away_s)
         self._absent = tuple(map(is_, self._raw, repeat(None)))
 

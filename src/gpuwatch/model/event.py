@@ -16,7 +16,7 @@ from gpuwatch.agent.metric import Labels, Values
 __all__ = ["Event", "Fault", "Hello", "Link", "Marker", "Row", "Sample", "Tick"]
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True):
+class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One entity's labels and values, each in catalogue order; None is missing, never zero."""
 
     labels: Labels

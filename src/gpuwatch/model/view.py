@@ -53,7 +53,7 @@ class Columns:
         self.nothing = (None,) * len(metrics)
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """Where the running totals of one scope stood: `places` says at which place whose are.
 
     Points share `places` for as long as the same entities are known.
