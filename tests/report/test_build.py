@@ -28,11 +28,18 @@ from gpuwatch.report.build import Subject, build
 from gpuwatch.report.text import text
 from gpuwatch.report.timeline import Clock
 from gpuwatch.report.types import Gap, Report, Stretch, schema
+from gpuwatch.verdict.thresholds import Thresholds
 
 START_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
 SECOND = 1_000_000
 NODES = ("gpu001", "gpu002")
-SUBJECT = Subject(job="llama", interval_s=1.0, clock=Clock(START_US, 0), cost=Cost(gpu_hour=2.0))
+SUBJECT = Subject(
+    job="llama",
+    interval_s=1.0,
+    clock=Clock(START_US, 0),
+    thresholds=Thresholds().as_dict(),
+    cost=Cost(gpu_hour=2.0),
+)
 
 Judged = list[tuple[Tick, JobVerdict]]
 

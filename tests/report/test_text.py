@@ -32,7 +32,7 @@ def ending(*rows: Stretch, recurring: tuple[Recurring, ...] = ()) -> list[str]:
     report = Report(
         format=1, job="llama", begin=BEGIN, end=rows[-1].end, interval_s=1.0, verdicts=rows, recurring=recurring,
         share={}, ledger=Ledger(gpu_hours=0.0, by={}, unseen=0.0, amount=None, currency=None), slowdown=None,
-        events=(), gaps=(),
+        events=(), gaps=(), thresholds={}, changes=None,
     )  # fmt: skip
     lines = text(report, UTC).splitlines()
     return lines[lines.index("What to do") :] if "What to do" in lines else []

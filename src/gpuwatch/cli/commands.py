@@ -77,6 +77,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
                 _RECORDING,
                 _JSON,
                 Argument("--rejudge", "judge anew instead of telling what was shown", _SWITCH),
+                Argument("--thresholds", "with --rejudge: judge by other thresholds and tell what that changes; pairs (retransmit=0.5%%,lost=20%%) or a YAML file of them", {"metavar": "GIVEN"}),
                 Argument("--from", "begin at an ISO time, or 10 minutes after the start (+10m) or before the end (--from=-10m)", {"metavar": "TIME", "dest": "begin"}),
                 Argument("--to", "end there, likewise", {"metavar": "TIME", "dest": "end"}),
             ),

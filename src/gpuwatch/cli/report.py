@@ -10,6 +10,7 @@ import msgspec
 
 import gpuwatch.recording
 from gpuwatch import __version__
+from gpuwatch.cli.thresholds import of_argument
 from gpuwatch.engine.run import run
 from gpuwatch.errors import InputError
 from gpuwatch.job.types import Cost
@@ -21,6 +22,7 @@ from gpuwatch.model.view import View
 from gpuwatch.recording import Session
 from gpuwatch.recording.reader import Recording
 from gpuwatch.report.build import Subject, build
+from gpuwatch.report.changes import changed
 from gpuwatch.report.text import text
 from gpuwatch.report.timeline import Clock
 from gpuwatch.report.types import Gap
@@ -34,21 +36,40 @@ def report(given: Namespace) -> int:
     """Print what a recording tells."""
     recording = gpuwatch.recording.open(given.recording)
     facts = recording.session
+    own, used = _own_and_used(facts, given)
     read = _Reading(recording, *_range(recording, given.begin, given.end))
     subject = Subject(
         job=facts.job,
         interval_s=facts.interval_s,
         clock=Clock(facts.started_wall_us, facts.started_mono_us),
+        thresholds=used.as_dict(),
         cost=_cost(facts),
     )
-    judged = read.judged_anew() if given.rejudge else read.as_shown()
-    found = build(subject, judged, read.events(), read.damage())
+    changes = None
+    if not given.rejudge:
+        judged: Iterable[tuple[Tick, JobVerdict]] = read.as_shown()
+    elif given.thresholds is None:
+        judged = read.judged_anew(own)
+    else:
+        before, after = read.judged_anew(own), read.judged_anew(used)
+        judged, changes = after, changed(subject, before, after, own.as_dict())
+    found = build(subject, judged, read.events(), read.damage(), changes)
     sys.stdout.write(msgspec.json.encode(found).decode() + "\n" if given.json else text(found))
     return 0
 
 
+def _own_and_used(facts: Session, given: Namespace) -> tuple[Thresholds, Thresholds]:
+    """Return the recording's thresholds, and those to report by: with what is given instead."""
+    own = _thresholds(facts, tell=given.rejudge)
+    if given.thresholds is None:
+        return own, own
+    if not given.rejudge:
+        raise InputError("--thresholds judges a recording anew", "give --rejudge as well")
+    return own, msgspec.structs.replace(own, **of_argument(given.thresholds))
+
+
 class _Reading:
-    """A range of a recording, read once: verdicts first, and what else came on the way."""
+    """A range of a recording: verdicts first, and what else came on the way."""
 
     def __init__(self, recording: Recording, begin_us: int, end_us: int) -> None:
         self._recording = recording
@@ -63,10 +84,11 @@ class _Reading:
                 if isinstance(event, Tick) and event.event_no in shown:
                     yield event, shown[event.event_no]
 
-    def judged_anew(self) -> list[tuple[Tick, JobVerdict]]:
-        """Return the ticks with the verdicts that this version gives."""
+    def judged_anew(self, thresholds: Thresholds) -> list[tuple[Tick, JobVerdict]]:
+        """Return the ticks with the verdicts that this version gives by these thresholds."""
         facts = self._recording.session
-        judge = Judge(_thresholds(facts))
+        judge = Judge(thresholds)
+        self._others.clear()
         kept = _Kept(self._range)
         cluster = Cluster(facts.nodes, facts.interval_s, expressions_of(facts.job_file))
 
@@ -113,7 +135,7 @@ class _Kept:
             self.judged_ticks.append((tick, verdict))
 
 
-def _thresholds(facts: Session) -> Thresholds:
+def _thresholds(facts: Session, *, tell: bool) -> Thresholds:
     """Return the thresholds that a recording was judged with; tell on stderr what differs now."""
     known = {
         name: float(value)
@@ -122,14 +144,14 @@ def _thresholds(facts: Session) -> Thresholds:
         and name in ROWS
         and ROWS[name].low <= value <= ROWS[name].high
     }
-    changed = []
+    differs = []
     if facts.version != __version__:
-        changed.append(f"recorded by gpuwatch {facts.version}, judged by {__version__}")
+        differs.append(f"recorded by gpuwatch {facts.version}, judged by {__version__}")
     if unknown := sorted(facts.thresholds.keys() - known.keys()):
-        changed.append(f"thresholds not known now: {', '.join(unknown)}")
+        differs.append(f"thresholds not known now: {', '.join(unknown)}")
     if new := sorted(ROWS.keys() - known.keys()):
-        changed.append(f"thresholds not known then: {', '.join(new)}")
-    for line in changed:
+        differs.append(f"thresholds not known then: {', '.join(new)}")
+    for line in differs if tell else ():
         print(f"gpuwatch: verdicts may differ: {line!a:.300}", file=sys.stderr)
     return Thresholds(**known)
 

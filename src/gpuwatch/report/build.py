@@ -1,6 +1,6 @@
 """Builds a report from what was judged and what happened."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -11,17 +11,21 @@ from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker, Tick
 from gpuwatch.model.verdict import JobVerdict, Recurring
 from gpuwatch.report.ledger import Books
 from gpuwatch.report.timeline import Clock, Moment, Timeline, moments
-from gpuwatch.report.types import Gap, Happening, Report
+from gpuwatch.report.types import Changes, Gap, Happening, Report
 
 __all__ = ["Subject", "build"]
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a report is about; `clock` ties the viewer's monotonic clock to UTC."""
+    """What a report is about; `clock` ties the viewer's monotonic clock to UTC.
+
+    `thresholds` are those of the judge, by name.
+    """
 
     job: str
     interval_s: float
     clock: Clock
+    thresholds: Mapping[str, float]
     cost: Cost | None = None
 
 
@@ -30,6 +34,7 @@ def build(
     judged: Iterable[tuple[Tick, JobVerdict]],
     events: Iterable[AnyEvent],
     damage: Iterable[Gap] = (),
+    changes: Changes | None = None,
 ) -> Report:
     """Return the report of a stretch of time.
 
@@ -38,6 +43,7 @@ def build(
         judged: every tick of the stretch with its verdict, in order.
         events: the events of the same stretch, in order; taken when all of `judged` is.
         damage: parts of a recording that cannot be read; taken last.
+        changes: what other thresholds changed.
 
     Raises:
         InputError: there is no tick, so nothing was judged.
@@ -81,6 +87,8 @@ def build(
         gaps=tuple(
             sorted((g for g in clipped if g.begin < g.end), key=lambda g: (g.begin, g.node or ""))
         ),
+        thresholds=dict(subject.thresholds),
+        changes=changes,
     )
 
 

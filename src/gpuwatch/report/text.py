@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
 
 from gpuwatch.model.text import sanitize
-from gpuwatch.report.types import Gap, Report, Stretch
+from gpuwatch.report.types import Changes, Gap, Report, Stretch, Words
 from gpuwatch.verdict.advice import Advice, Known, advise, known, medium
+from gpuwatch.verdict.thresholds import Thresholds, shown
 
 __all__ = ["text"]
 
@@ -33,8 +34,12 @@ def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
     slow = "" if report.slowdown is None else f"; {report.slowdown:.1f}x slower than its best"
     job = [row for row in report.verdicts if row.scope == "job"]
     yield f"spent in: {_shares(_time_by_word(job))}{slow}"
+    yield from _thresholds(report.thresholds)
     yield ""
     form = "%H:%M:%S" if end.date() == begin.date() else "%Y-%m-%d %H:%M:%S"
+    if report.changes is not None:
+        yield from _changes(report.changes, zone, form)
+        yield ""
     yield from _stretches(job, zone, form)
     for again in report.recurring:
         period = "" if again.period_s is None else f", every {duration(again.period_s)}"
@@ -90,6 +95,41 @@ def _stretches(rows: list[Stretch], zone: tzinfo | None, form: str) -> Iterator[
         yield from (f"{'':{len(at) + 13}}  {fact.text}" for fact in row.support[:2] if fact.text)
     if len(rows) > ROWS:
         yield f"and {len(rows) - ROWS} shorter stretches"
+
+
+def _thresholds(used: Mapping[str, float]) -> Iterator[str]:
+    """Tell which thresholds are not the defaults."""
+    defaults = Thresholds().as_dict()
+    others = (f"{n} {shown(n, v)}" for n, v in used.items() if n in defaults and v != defaults[n])
+    if told := ", ".join(others):
+        yield f"judged with {told}"
+
+
+def _changes(changes: Changes, zone: tzinfo | None, form: str) -> Iterator[str]:
+    """Tell what other thresholds change for the job and its nodes; JSON has the ranks as well."""
+    moved = (f"{m.name} {shown(m.name, m.after)}, not {shown(m.name, m.before)}"
+             for m in changes.thresholds)  # fmt: skip
+    yield f"What changes by {', '.join(moved) or 'the same thresholds'}"
+    rows = [change for change in changes.verdicts if change.scope != "rank"]
+    for row in sorted(sorted(rows, key=lambda r: r.begin - r.end)[:ROWS], key=lambda r: r.begin):
+        length = duration((row.end - row.begin).total_seconds())
+        at = f"{row.begin.astimezone(zone):{form}}"
+        whose = "the job" if row.node is None else row.node
+        yield f"{at}  {length:>9}  {whose:12} {_said(row.before)} -> {_said(row.after)}"
+    if len(rows) > ROWS:
+        yield f"and {len(rows) - ROWS} shorter stretches"
+    if not rows:
+        yield "no verdict of the job or of a node"
+    for name, hours in changes.ledger.items():
+        price = ""
+        if changes.amount is not None and name in changes.amount:
+            price = f"  {changes.amount[name]:+.2f}"
+        yield f"  {name:22} {hours:+10.4f} GPU hours{price}"
+
+
+def _said(words: Words) -> str:
+    blamed = ", ".join(culprit.id for culprit in words.culprits)
+    return _word(words.state, words.cause) + (f" ({blamed})" if blamed else "")
 
 
 def _ledger(report: Report) -> Iterator[str]:

@@ -7,7 +7,18 @@ import msgspec
 
 from gpuwatch.model.verdict import Candidate, Culprit, Finding, Missing, Recurring, State
 
-__all__ = ["Gap", "Happening", "Ledger", "Report", "Stretch", "schema"]
+__all__ = [
+    "Change",
+    "Changes",
+    "Gap",
+    "Happening",
+    "Ledger",
+    "Moved",
+    "Report",
+    "Stretch",
+    "Words",
+    "schema",
+]
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,11 +80,55 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verdict says, without its evidence."""
+
+    state: State
+    cause: str | None
+    culprits: tuple[Culprit, ...]
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """A threshold that is another; values as in `Report.thresholds`."""
+
+    name: str
+    before: float
+    after: float
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch in which a verdict says something else under other thresholds."""
+
+    scope: Literal["job", "node", "rank"]
+    node: str | None
+    rank: str | None
+    group: str | None
+    begin: datetime = msgspec.field(name="from")
+    end: datetime = msgspec.field(name="to")
+    before: Words
+    after: Words
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What other thresholds change, against the same recording judged by its own.
+
+    `ledger` is, by state and cause, how many GPU hours more (or less) are booked on it; `amount`
+    what these cost, null where no price is given.
+    """
+
+    thresholds: tuple[Moved, ...]
+    verdicts: tuple[Change, ...]
+    ledger: dict[str, float]
+    amount: dict[str, float] | None
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report. Times are UTC; unknown numbers are null; every key is always there.
 
     `format` grows when a program that reads the older one would be misled. `share` is, for each
-    node, the share of the time in each state and cause.
+    node, the share of the time in each state and cause. `thresholds` are those that it was judged
+    with, by name: shares of 1, seconds, plain numbers. `changes` is null unless other thresholds than
+    the recording's were given.
     """
 
     format: Literal[1]
@@ -88,6 +143,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     slowdown: float | None
     events: tuple[Happening, ...]
     gaps: tuple[Gap, ...]
+    thresholds: dict[str, float]
+    changes: Changes | None
 
 
 def schema() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
-__all__ = ["ROWS", "Row", "Threshold", "Thresholds", "parse", "table"]
+__all__ = ["ROWS", "Row", "Threshold", "Thresholds", "parse", "shown", "table"]
 
 
 class Threshold(NamedTuple):
@@ -329,7 +329,7 @@ def table() -> tuple[Row, ...]:
     """Return all thresholds in words, in order, for the documentation."""
     defaults = Thresholds().as_dict()
     return tuple(
-        Row(name, _text(row, defaults[name]), _range(row), row.meaning, row.source)
+        Row(name, shown(name, defaults[name]), _range(row), row.meaning, row.source)
         for name, row in ROWS.items()
     )
 
@@ -345,9 +345,10 @@ def _factors(unit: str) -> dict[str, float]:
     return {"": 1.0}
 
 
-def _text(row: Threshold, kept: float) -> str:
-    shown = kept * 100 if row.unit == "%" else kept
-    return f"{shown:.6g} {row.unit}".rstrip()
+def shown(name: str, kept: float) -> str:
+    """Return a threshold's value in its unit, as a person would write it."""
+    unit = ROWS[name].unit
+    return f"{kept * 100 if unit == '%' else kept:.6g} {unit}".rstrip()
 
 
 def _range(row: Threshold) -> str:
