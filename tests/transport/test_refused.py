@@ -51,7 +51,7 @@ async def test_an_identity_that_is_missing(sshd: Start, watching: Any, tmp_path:
     assert link.reason == f"identity {tmp_path / 'gone'}: No such file or directory"
 
 
-async def test_no_python_at_the_path_that_the_job_names(sshd: Start, watching: Any) -> None:
+async def test_s24_no_python_at_the_path_that_the_job_names(sshd: Start, watching: Any) -> None:
     well = sshd()
     async with watching(well.node("well"), well.node("none", python="/nonexistent")) as watch:
         link = await watch.link("none", "refused")
@@ -60,7 +60,7 @@ async def test_no_python_at_the_path_that_the_job_names(sshd: Start, watching: A
         await watch.sample("well", sequence=1)
 
 
-async def test_no_python_at_all(sshd: Start, watching: Any) -> None:
+async def test_s24_no_python_at_all(sshd: Start, watching: Any) -> None:
     server = sshd(hidden=["/usr/bin/python3"], options=["SetEnv PATH=/nonexistent"])
     link = await told(watching, server.node())
     assert link.reason == (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from debian import needs
 from gpuwatch.errors import InputError
-from gpuwatch.model.event import Fault
+from gpuwatch.model.event import Fault, Hello
 from gpuwatch.transport import bootstrap
 from gpuwatch.transport.bootstrap import new_marker, start_command
 from gpuwatch.transport.node import Node
@@ -35,7 +35,7 @@ SHOW = (
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("python", [None, "/usr/bin/python3", "python3"])
-def test_each_shell_runs_the_start_command(shell: str, python: str | None) -> None:
+def test_s27_s29_each_shell_runs_the_start_command(shell: str, python: str | None) -> None:
     marker = new_marker()
     command = start_command(Node("n", "h", python=python, env=ENV), marker)
     done = subprocess.run(
@@ -108,6 +108,7 @@ RC: dict[str, Mapping[str, bytes]] = {
 async def test_noise_before_and_in_the_middle_costs_only_itself(
     shell: str, sshd: Callable[..., Sshd], watching: Any, tmp_path: Path
 ) -> None:
+    """S17, S19, S38, S39: whatever a banner or an rc file says, and in whatever encoding."""
     banner = tmp_path / "banner"
     banner.write_bytes(b"Acc\xe8s r\xe9serv\xe9 \x1b[2J\n")
     server = sshd(shell=shutil.which(shell), files=RC[shell], options=[f"Banner {banner}"])
@@ -116,3 +117,30 @@ async def test_noise_before_and_in_the_middle_costs_only_itself(
             await watch.sample("node", sequence=sequence)
         fault = await watch.until(lambda e: isinstance(e, Fault) and e.source == "wire")
         assert fault.text.startswith("runs of bytes that are no frame: ")
+
+
+@needs("fish", "fish")
+@NEEDS_SSHD[0]
+@NEEDS_SSHD[1]
+async def test_s30_a_profile_that_becomes_another_shell_is_told(
+    sshd: Callable[..., Sshd], watching: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "GREETING_S", 1.0)
+    server = sshd(files={".bashrc": b"exec fish -l\n"})
+    async with watching(server.node()) as watch:
+        link = await watch.link("node", "lost")
+    assert link.reason == "no python started within 1 s"
+    assert link.hint == (
+        "its rc files must not start another shell or wait when there is no terminal"
+    )
+
+
+@NEEDS_SSHD[0]
+@NEEDS_SSHD[1]
+async def test_s46_names_that_are_not_ascii_arrive_though_a_node_has_no_locale(
+    sshd: Callable[..., Sshd], watching: Any
+) -> None:
+    server = sshd(user="jürgen")
+    async with watching(server.node()) as watch:
+        hello = await watch.until(lambda e: isinstance(e, Hello))
+    assert hello.facts["user"] == "jürgen"
