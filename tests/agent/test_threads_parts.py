@@ -12,6 +12,7 @@ from gpuwatch.agent.host import Host, Options
 from gpuwatch.agent.ranks import Census, Rank, _pattern, stat_of
 from gpuwatch.agent.sources import threads
 from gpuwatch.agent.thread import STAT_EVERY, Access, Gone, Look, Thread, Watched
+from gpuwatch.agent.turns import IN_SLEEP, IN_TURN, LOOKS, Turns, Unseen
 
 
 def stat_text(pid: int, comm: bytes, state: str, ppid: int, faults: int = 0, start: int = 100) -> bytes:  # fmt: skip
@@ -280,10 +281,12 @@ def test_running_and_ready(fake: Fake) -> None:
 def test_a_reused_id_is_another_thread(fake: Fake) -> None:
     fake.write("5000 100 3", start=100)
     fake.thread.look(0.0)
-    fake.thread.close()  # while a file is open, it is that of the thread that ended
-    fake.write("10 0 1", start=200)
+    for turn in range(STAT_EVERY):
+        fake.write(f"{10 + turn} 0 1", start=200)
+        assert fake.thread.look(1.0 + turn).run_ns <= 1
+    fake.write("20 0 1", start=200)
     with pytest.raises(Gone):
-        fake.thread.look(1.0)
+        fake.thread.look(9.0)
 
 
 def test_a_stack_that_may_not_be_read_is_not_asked_for_again(fake: Fake) -> None:
@@ -322,12 +325,53 @@ def test_loaders_take_turns_and_none_is_forgotten(tmp_path: Path) -> None:
     for _ in range(5):
         before = sum(looked.values())
         reader.sample()
-        assert sum(looked.values()) - before <= threads.LOOKS + 1
+        assert sum(looked.values()) - before <= LOOKS + 1
     assert looked[1] == 5
     for _ in range(50):
         reader.sample()
     assert set(looked) == set(range(1, 102))
     assert min(looked.values()) >= 4
+
+
+def crowd(root: Path, pid: int, threads: int) -> list[Watched]:
+    """Threads of one process that nobody looked at yet."""
+    every = []
+    for tid in range(pid, pid + threads):
+        watched = Watched(Thread(Host(str(root)), pid, tid, Access()), is_main=tid == pid)
+        watched.role = "main" if tid == pid else "worker"
+        every.append(watched)
+    return every
+
+
+def test_a_crowd_that_sleeps_is_looked_at_seldom_and_one_that_runs_often(tmp_path: Path) -> None:
+    turns = Turns()
+    every = crowd(tmp_path, 1000, 301) + crowd(tmp_path, 2000, 101)
+    turns.sort(every, 1000.0, 5.0, lambda: {1000})
+    looked = [w for _ in range(100 // IN_TURN) for w in turns.rest()]
+    assert Counter(w.thread.pid for w in looked) == {1000: 100 // IN_TURN * IN_SLEEP, 2000: 100}
+    assert len(set(map(id, looked))) == len(looked)
+    turns.sort(every[:50], 1000.0, 5.0, lambda: {1000})
+    assert len(turns.rest()) == IN_TURN  # few are no crowd
+
+
+def test_what_a_process_ran_and_nobody_saw(tmp_path: Path) -> None:
+    stat = tmp_path / "proc/7/stat"
+    stat.parent.mkdir(parents=True)
+
+    def used(ticks: int) -> None:
+        fields = "0 " * 9 + f"{ticks} 5" + " 0" * 30
+        stat.write_text(f"7 (a) b) S 0 {fields}\n")
+
+    used(100)
+    unseen = Unseen(Host(str(tmp_path)), 7)
+    assert unseen.is_much(10.0, 0)  # what was before is not known
+    used(200)
+    assert not unseen.is_much(20.0, 1_000_000_000)
+    used(300)
+    assert unseen.is_much(30.0, 1_700_000_000)
+    assert not unseen.is_much(40.0, 1_700_000_000)
+    stat.write_text("7 (a) S")
+    assert unseen.is_much(50.0, 1_700_000_000)
 
 
 @pytest.mark.parametrize(

@@ -54,17 +54,16 @@ class Tally(object):
 class Io(object):
     """Bytes that one process moved from and to storage (proc(5), /proc/PID/io)."""
 
-    __slots__ = ("_before", "_host", "_path")
+    __slots__ = ("_before", "_file")
 
     def __init__(self, host: Host, pid: int) -> None:
-        self._host = host
-        self._path = "/proc/%d/io" % pid
+        self._file = host.keep("/proc/%d/io" % pid, 512)
         self._before: Optional[Tuple[int, int]] = None
 
     def moved(self) -> Optional[Tuple[int, int]]:
         """Return the bytes read and written since the last call, None where that is hidden."""
         try:
-            text = self._host.read(self._path, 512)
+            text = self._file.read()
         except PermissionError:
             return None
         except OSError:
@@ -78,3 +77,7 @@ class Io(object):
             return None
         before, self._before = self._before or now, now
         return growth(before[0], now[0]), growth(before[1], now[1])
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        self._file.close()

@@ -7,7 +7,7 @@ every few looks, come stat, and the kernel stack (root), at three times the cost
 """
 
 import errno
-from typing import List, NamedTuple, Optional, Set, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from gpuwatch.agent import waits
 from gpuwatch.agent.host import Host, Kept
@@ -20,8 +20,8 @@ IDLE = b"0 0 0"
 SMALL = 512
 MAX_STACK = 8192
 STAT_EVERY = 5
-"""Looks at a thread that ran between two readings of stat, which tells its name, page faults and the
-number of its process's threads."""
+"""Looks at a thread that ran between two readings of stat, which tells its name, its page faults, the
+number of its process's threads, and whether its id is another's by now."""
 
 
 class Gone(Exception):
@@ -106,10 +106,8 @@ class Thread(object):
         Raises:
             Gone: it has ended.
         """
-        was_open = self._sched.is_open
         raw = self._schedstat()
-        is_same = raw == self._raw and not raw.startswith(IDLE)
-        if is_same and self._is_settled:
+        if raw == self._raw and self._is_settled and not raw.startswith(IDLE):
             self._use(now, 0)
             self._wait = "ready" if self._wait == "run" else self._wait
             self.still += 1
@@ -121,8 +119,7 @@ class Thread(object):
             used, delayed = growth(self._run, run), growth(self._delay, delay)
         self.still = 0
         self._raw, self._run, self._delay = raw, run, delay
-        # A file that stayed open is this thread's; what a path names may by now be another.
-        self._wait = self._where(is_known=is_same or (was_open and self._sched.is_open))
+        self._wait = self._where()
         if self._wait == "run" and delayed > used:
             self._wait = "ready"
         self._use(now, None if first else used)
@@ -173,7 +170,7 @@ class Thread(object):
         self._looks = 0
         return stat.state
 
-    def _where(self, *, is_known: bool) -> str:
+    def _where(self) -> str:
         """Say what it waits in; a helper that sleeps at the first look is asked at the next.
 
         A process of hundreds of threads has few that ever do anything.
@@ -181,7 +178,7 @@ class Thread(object):
         self._looks += 1
         self._is_settled = True
         state = ""
-        if not is_known or self._looks > STAT_EVERY:
+        if self._looks > STAT_EVERY:
             first = self._start < 0
             state = self._read_stat()
             if first and state == "S" and self.tid != self.pid:
@@ -216,7 +213,7 @@ class Watched(object):
     """A thread under watch, with the rank and role that it counts for.
 
     Attributes:
-        skipped: states of the GPU in the samples in which it was not looked at as it slept: they
+        skipped: states of GPUs in the samples in which it was not looked at as it slept: they
             count when the next look shows that it has slept all the time.
     """
 
@@ -226,7 +223,7 @@ class Watched(object):
         self.thread = thread
         self.is_main = is_main
         self.hot_until = 0.0
-        self.skipped: List[str] = []
+        self.skipped: List[Mapping[Optional[int], str]] = []
         self.rank: Optional[Rank] = None
         self.role = ""
         self.totals = Totals()

@@ -36,6 +36,8 @@ MEMORY_TOLERANCE = 0.05
 IN_MIG = "not reported in MIG mode"
 NOT_YET = "starting"
 NOT_ASKED = object()
+PLAIN = (int, float, str)
+"""Types of answers that need no second look."""
 Batch = Tuple[str, List[int], Any]
 """A kind of calls, their numbers, and what answers them together, in that order."""
 Way = Tuple[int, Optional[str]]
@@ -184,13 +186,12 @@ class Poller(object):
         answers = self._answers[index]
         seen = self._seen(index, device, is_slow=is_slow)
         for place, ways in self._slow if is_slow else self._fast:
-            answer = self._first(device, ways, seen)
+            answer = answers[place] = self._first(device, ways, seen)
             if answer == IS_LOST:
                 self._answers[index] = [answer] * self._size
                 return
             if answer == NOT_SUPPORTED and index in self._split:
-                answer = IN_MIG
-            answers[place] = answer
+                answers[place] = IN_MIG
 
     def _seen(self, index: int, device: Any, *, is_slow: bool) -> List[Any]:
         """Return what batches answer, by the calls' numbers."""
@@ -212,8 +213,8 @@ class Poller(object):
             whole = seen[number]
             if whole is NOT_ASKED:
                 whole = seen[number] = self._ask(device, self._calls[number])
-            answer = part_of(whole, part)
-            if not isinstance(answer, str):
+            answer = whole if part is None and type(whole) in PLAIN else part_of(whole, part)
+            if type(answer) is not str:
                 break
         return answer
 

@@ -54,6 +54,8 @@ ROWS = (
 
 
 MAX_CORES = 4096
+STATUS_EVERY = 5
+"""Readings between two of /proc/self/status, for the CPUs that are allowed."""
 NAMESPACES = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
 """Those that a kernel starts with; their numbers are part of its interface (linux/nsfs.h)."""
 LXCFS = b" /proc/stat "
@@ -73,6 +75,8 @@ class Reader(object):
         self._wanted = [(key, int(index), "%s %s" % (key, index)) for key, index in pairs]
         self._keys = sorted({key for key, _, _ in self._wanted})
         self._cores = Cores()
+        self._allowed: Optional[int] = None
+        self._count = 0
         self._view = {"container": self._in_container(), "lxcfs": self._has_lxcfs()}
 
     def read(self) -> Reading:
@@ -94,7 +98,10 @@ class Reader(object):
         cores, core_fields = _cores(text)
         # Lines are `cpu` for all and `cpuN` for each that is online: proc_stat(5).
         found["online"] = text.count(b"\ncpu") or None
-        found["allowed"] = self._allowed()
+        if self._count % STATUS_EVERY == 0:
+            self._allowed = self._read_allowed()
+        self._count += 1
+        found["allowed"] = self._allowed
         if cores:
             self._cores.take(cores)
             found.update(hottest=self._cores.hottest, busiest=self._cores.busiest)
@@ -106,7 +113,7 @@ class Reader(object):
             rows.append(("cpu_core", (core,), fill(self._core_rows, times)))
         return Reading(rows, missing)
 
-    def _allowed(self) -> Any:
+    def _read_allowed(self) -> Optional[int]:
         try:
             return cpus(after(self._status.read(), b"Cpus_allowed_list:") or b"")
         except OSError:

@@ -91,7 +91,7 @@ def cost(stat: bytes, *, children: bool) -> Tuple[int, int]:
         ValueError: for what is no such file.
     """
     fields = stat[stat.rfind(b")") + 2 :].split()
-    if len(fields) < 22 or any(len(text) > 20 for text in fields):
+    if len(fields) < 22 or max(map(len, fields)) > 20:
         raise ValueError("not a /proc/PID/stat")
     ticks = fields[11:15] if children else fields[11:13]
     return sum(map(int, ticks)), int(fields[21])

@@ -2,12 +2,12 @@
 
 Looked at in each sample: the main thread of each rank; in turn: those of loaders and checkpoint
 processes, and threads that lately used a CPU; of all others a few, which also finds those
-that begin to use one. Who the ranks are is asked anew when processes were started (/proc/stat says
+that begin to use one (agent/turns.py). Who the ranks are is asked anew when processes were started (/proc/stat says
 so), when a rank ended, when NVML names other processes, and now and then.
 """
 
 import time
-from typing import Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple
 
 from gpuwatch.agent.host import Host, Member
 from gpuwatch.agent.lines import after
@@ -25,6 +25,7 @@ from gpuwatch.agent.metric import (
 from gpuwatch.agent.ranks import CHECKPOINT, Census, Process, Rank
 from gpuwatch.agent.tally import Io, Tally
 from gpuwatch.agent.thread import Access, Gone, Thread, Watched, is_strange, owner
+from gpuwatch.agent.turns import HOT_SHARE, KEPT_REST, LOOKS, ROLES, Turns, Unseen
 from gpuwatch.agent.waits import STORAGE
 
 ROWS = (
@@ -51,35 +52,24 @@ ROWS = (
     Metric("wait_samples", "thread_wait", COUNTER, "int", "1", "samples", "Samples in which a thread was found so; of helpers that sleep none."),
 )  # fmt: skip
 
+States = Mapping[Optional[int], str]
+"""GPU to `idle` or `busy`."""
 BUSY_PCT = 50
 """Utilisation from which the rank's GPU counts as busy."""
-HOT_SHARE = 0.02
-"""Part of a CPU from which a thread is looked at in each sample."""
 COOL_S = 10.0
-"""How long a thread stays so after it last used that much."""
-MAX_HOT = 256
-LOOKS = 16
-"""Of those, main threads of ranks aside, so many are looked at in each sample, in turn: at 40 us a
-look, a hundred loaders at 5 Hz would cost more than all the rest."""
+"""How long a thread stays hot after it last used that much of a CPU."""
 STILL = 5
 """A thread that slept through so many looks is looked at when it had its turn so many times."""
-IN_TURN = 10
-"""Other threads that are looked at in each sample."""
-KEPT_REST = 100
-"""With more of those their files are not kept open: descriptors are few."""
 TELLING = ("run", "ready", "memory") + STORAGE
 """What counts of a thread that is not its process's first and idle: helpers asleep are no loaders at rest."""
 SORT_EVERY = 5
 """Ticks between two choices of the threads to look at, when nothing calls for one."""
-CLOSE_S = 1.5
-"""Between looks further apart (and by more than turns take), what a thread used does not count."""
 LOOK_EVERY = 5
 """Ticks between two looks at /proc/stat for new processes."""
 SCAN_S = 30.0
 AGAIN_S = 2.0
 """Between two scans for what threads and processes of the ranks themselves do."""
 MAX_THREADS = 8192
-ROLES = ("main", "loader", "checkpoint", "worker")
 
 
 class Reader(object):
@@ -98,14 +88,10 @@ class Reader(object):
         self._access = Access()
         self._ranks: List[Rank] = []
         self._watched: Dict[Tuple[int, int], Watched] = {}
-        self._mains: List[Watched] = []
-        self._hot: List[Watched] = []
-        self._rest: List[Watched] = []
-        self._turn = self._hot_turn = 0
-        self._close_s = CLOSE_S
+        self._turns = Turns()
+        self._unseen: Dict[int, Unseen] = {}
         self._io: Dict[int, Io] = {}
         self._tally = Tally()
-        self._counts: Dict[Tuple[int, str], List[int]] = {}
         self._tick = 0
         self._sizes: Dict[int, int] = {}
         self._scanned_at: Optional[float] = None
@@ -119,19 +105,17 @@ class Reader(object):
         """Look at the threads whose turn it is."""
         now = self._clock()
         self._samples += 1
-        states = {id(rank): self._gpu_state(rank) for rank in self._ranks}
-        for watched in self._mains:
+        states = self._gpu_states()
+        for watched in self._turns.mains:
             self._visit(watched, now, states)
+        hot = self._turns.hot
         looks = turns = 0
-        while looks < LOOKS and turns < len(self._hot):
+        while looks < LOOKS and turns < len(hot.all):
             turns += 1
-            self._hot_turn = (self._hot_turn + 1) % len(self._hot)
-            looks += self._visit(self._hot[self._hot_turn], now, states)
-        for _ in range(min(IN_TURN, len(self._rest))):
-            self._turn = (self._turn + 1) % len(self._rest)
-            watched = self._rest[self._turn]
-            self._look(watched, now, states.get(id(watched.rank), "unknown"))
-            if len(self._rest) > KEPT_REST:
+            looks += self._visit(hot.next(), now, states)
+        for watched in self._turns.rest():
+            self._look(watched, now, states)
+            if self._turns.is_crowd:
                 watched.thread.close()
 
     def read(self) -> Reading:
@@ -155,19 +139,20 @@ class Reader(object):
         """Give all descriptors back."""
         for watched in self._watched.values():
             watched.thread.close()
+        for kept in list(self._io.values()) + list(self._unseen.values()):
+            kept.close()
 
-    def _visit(self, watched: Watched, now: float, states: Dict[int, str]) -> bool:
+    def _visit(self, watched: Watched, now: float, states: States) -> bool:
         """Look at a thread whose turn it is, but not each time at one that sleeps; tell whether."""
-        state = states.get(id(watched.rank), "unknown")
         if watched.thread.still >= STILL and len(watched.skipped) + 1 < STILL:
-            watched.skipped.append(state)
+            watched.skipped.append(states)
             return False
-        self._look(watched, now, state)
+        self._look(watched, now, states)
         return True
 
-    def _look(self, watched: Watched, now: float, gpu_state: str) -> None:
+    def _look(self, watched: Watched, now: float, states: States) -> None:
         thread = watched.thread
-        close = now - thread.looked_at <= self._close_s
+        close = now - thread.looked_at <= self._turns.close_s
         try:
             look = thread.look(now)
         except Gone:
@@ -185,19 +170,22 @@ class Reader(object):
         if thread.share is not None and thread.share >= HOT_SHARE:
             self._unsorted = self._unsorted or watched.hot_until <= now
             watched.hot_until = now + COOL_S
-        states = [gpu_state] if look.moved else [gpu_state] + watched.skipped
+        samples = [states] if look.moved else [states] + watched.skipped
         watched.skipped = []
         if look.wait not in TELLING and not watched.is_main and watched.hot_until <= now:
             return
-        totals.samples += len(states)
-        for state in states:
-            self._tally.wait((rank.group, rank.rank, watched.role, look.wait, state))
+        totals.samples += len(samples)
+        gpu_states = [each.get(rank.gpu, "unknown") for each in samples]
+        for state in set(gpu_states):
+            labels = rank.group, rank.rank, watched.role, look.wait, state
+            self._tally.wait(labels, gpu_states.count(state))
 
-    def _gpu_state(self, rank: Rank) -> str:
-        util = None if rank.gpu is None else self.host.board.gpu_util.get(rank.gpu)
-        if util is None:
-            return "unknown"
-        return "busy" if util >= BUSY_PCT else "idle"
+    def _gpu_states(self) -> States:
+        """Return the state of each GPU whose utilisation is known."""
+        utils = self.host.board.gpu_util.items()
+        return {
+            gpu: "busy" if util >= BUSY_PCT else "idle" for gpu, util in utils if util is not None
+        }
 
     def _lose(self, watched: Watched) -> None:
         """Forget a thread that ended; with a main thread its rank or loader ended."""
@@ -244,14 +232,15 @@ class Reader(object):
                 for process in processes:
                     job.append(Member(process.pid, rank.group, rank.rank, role, rank.gpu))
                     alive.update(self._watch(rank, role, process))
-        self.host.board.job = tuple(job)
+        if self.host.board.job != tuple(job):
+            self.host.board.job = tuple(job)
         pids = {member.pid for member in job}
         for key in set(self._watched) - alive:
             self._watched.pop(key).thread.close()
-        for pid in set(self._io) - pids:
-            del self._io[pid]
-        for pid in set(self._sizes) - pids:
-            del self._sizes[pid]
+        kinds: Tuple[Dict[int, Any], ...] = (self._io, self._sizes, self._unseen)
+        for of_process in kinds:
+            for pid in set(of_process) - pids:
+                del of_process[pid]
 
     def _watch(self, rank: Rank, role: str, process: Process) -> List[Tuple[int, int]]:
         """Put all threads of a process under watch; return their keys."""
@@ -285,41 +274,34 @@ class Reader(object):
             watched.totals = self._tally.totals(_labels(rank, role))
 
     def _sort(self, now: float) -> None:
-        """Choose who is looked at in each sample, the others take turns; count both by role."""
+        """Choose whose turn it is from now on."""
         self._unsorted = False
-        mains: List[Watched] = []
-        busy: List[Watched] = []
-        self._rest = []
-        for watched in self._watched.values():
-            if watched.is_main:
-                mains.append(watched)
-            else:
-                (busy if watched.hot_until > now else self._rest).append(watched)
-        mains.sort(key=lambda w: ROLES.index(w.role))
-        busy.sort(key=lambda w: w.thread.share or 0.0, reverse=True)
-        first = mains + busy
-        ranks = sum(w.role == "main" for w in mains)
-        self._mains, self._hot = first[:ranks], first[ranks:MAX_HOT]
-        self._rest += first[MAX_HOT:]
-        turn_s = len(self._hot) / LOOKS / self.host.board.thread_rate_hz
-        self._close_s = max(CLOSE_S, 3 * turn_s)
-        self._turn = self._turn % len(self._rest) if self._rest else 0
-        self._counts = {}
-        for place, group in enumerate((self._rest, self._mains + self._hot)):
-            for watched in group:
-                count = self._counts.setdefault((id(watched.rank), watched.role), [0, 0])
-                count[0] += 1
-                count[1] += place
+        rate_hz = self.host.board.thread_rate_hz
+        self._turns.sort(self._watched.values(), now, rate_hz, lambda: self._asleep(now))
         self._again = self._again or any(
-            w.thread.threads not in (0, self._sizes.get(w.thread.pid)) for w in mains
+            w.thread.threads not in (0, self._sizes.get(w.thread.pid))
+            for w in self._watched.values()
+            if w.is_main
         )
+
+    def _asleep(self, now: float) -> Set[int]:
+        """Return the ranks' processes that did no more than what was seen of them."""
+        asleep = set()
+        for rank in self._ranks:
+            pid = rank.main.pid
+            if pid not in self._unseen:
+                self._unseen[pid] = Unseen(self.host, pid)
+            seen = [self._tally.totals(_labels(rank, role)) for role in ("main", "worker")]
+            if not self._unseen[pid].is_much(now, sum(totals.run_ns for totals in seen)):
+                asleep.add(pid)
+        return asleep
 
     def _group_rows(self, rank: Rank) -> List[Tuple[str, Labels, Values]]:
         rows: List[Tuple[str, Labels, Values]] = []
         processes = dict(_by_role(rank))
         age_s = max(0, int(self._clock() - rank.main.born_at))
         for role in ROLES:
-            threads, sampled = self._counts.get((id(rank), role), (0, 0))
+            threads, sampled = self._turns.count(rank, role)
             if not threads:
                 continue
             labels = _labels(rank, role)
@@ -345,6 +327,8 @@ class Reader(object):
             main = self._watched.get((process.pid, process.pid))
             if main is None or main.thread.still >= STILL:
                 continue  # a process that sleeps moves nothing
+            if main.thread.threads > KEPT_REST and (self._tick + process.pid) % 2:
+                continue  # the kernel sums up all its threads
             moved = self._io[process.pid].moved()
             if moved is None:
                 self._io_hidden = True
