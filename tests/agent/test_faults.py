@@ -3,13 +3,14 @@
 import itertools
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.kit import ROOT, Agent, agent
+from agent.kit import ROOT, Agent, agent, unpack
 from agent.test_mounts import Ask, fuse  # noqa: F401 - a fixture
 from debian import needs
 
@@ -88,6 +89,17 @@ def test_a_source_that_hangs_holds_no_tick_up_and_is_tried_again(
         assert worst_gap_s(running, len(told)) < held_up_s + 3 * INTERVAL_S
         running.wait_for("data", len(running.of("data")) + 4)
         assert "memory" not in running.reasons()
+
+
+def test_what_hangs_before_the_clock_runs_is_ended_by_the_kernel(tmp_path: Path) -> None:
+    unpack("ethernet", tmp_path)
+    (tmp_path / "proc/sys/kernel/hostname").unlink()
+    os.mkfifo(tmp_path / "proc/sys/kernel/hostname")
+    soon = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); import gpuwatch.agent.main as m; m.START_S = 1"
+    with agent(CONFIG, root=str(tmp_path), prelude=soon) as running:
+        running.rest()
+        assert not running.messages
+        assert running.process.wait(5) == -signal.SIGALRM
 
 
 def test_a_source_that_takes_long_is_named_and_read_all_the_same() -> None:

@@ -23,6 +23,8 @@ from gpuwatch.agent.metric import Labels, Value
 NICE = 5
 """Not 19: a third to half of the samples would be lost exactly when CPUs are short."""
 NAMES_EVERY_S = 60.0
+START_S = 30.0
+"""When nothing runs by then that could hear the viewer go, SIGALRM ends the process."""
 LOOK_S = 0.025
 """After so long, and then as often, it is looked whether the thread that reads hangs: the second look
 tells, so that what hangs holds a tick up for 50 ms, once."""
@@ -57,8 +59,7 @@ def run(
     Does not return: ends the process.
     """
     host = host or Host(options=options_of(config))
-    # Until the clock runs, what hangs is ended by the kernel.
-    signal.setitimer(signal.ITIMER_REAL, host.options.silence_s)
+    signal.setitimer(signal.ITIMER_REAL, START_S)
     _be_a_guest(host)
     agent = Agent(host, config, stdin_fd, stdout_fd)
     agent.greet()
