@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from gpuwatch.model.cluster import Cluster
-from gpuwatch.model.event import AnyEvent, Tick
+from gpuwatch.model.event import AnyEvent, Sample, Tick
 from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.model.view import NodeView, View
 
@@ -37,13 +37,16 @@ async def run(
 ) -> None:
     """Apply every event, judge on each tick, and hand both to every sink.
 
-    Nodes are judged one by one with the event loop between them, so that no slice of work is
-    longer than one node's; the feed waits meanwhile, so the result does not depend on it.
+    Samples are applied and nodes judged one by one with the event loop between them, so that no
+    slice of work is longer than one node's; the feed waits meanwhile, so the result does not depend
+    on it.
     """
     async for event in feed:
         cluster.apply(event)
         for sink in sinks:
             sink.event(event)
+        if isinstance(event, Sample | Tick):
+            await asyncio.sleep(0)
         if isinstance(event, Tick):
             view = cluster.view(event)
             parts = []
