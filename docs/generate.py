@@ -153,6 +153,8 @@ def _verdicts() -> Iterator[str]:
         yield ""
         yield rest[:1].upper() + rest[1:]
     yield ""
+    yield (HERE / "parts" / "recompute.md").read_text("utf-8").rstrip()
+    yield ""
     yield "## What to do"
     yield ""
     yield NEXT
