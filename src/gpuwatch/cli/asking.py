@@ -5,17 +5,21 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from gpuwatch.model.text import sanitize
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.transports import Transports
 
 __all__ = ["prepared"]
+
+MOST_REMARKS = 3
 
 
 async def prepared(nodes: Sequence[Node]) -> Transports:
     """Return what reaches these nodes, with all asked that their hosts ask, if anybody is there."""
     transports = Transports()
     if sys.stdin.isatty() and sys.stderr.isatty():
-        await transports.prepare(nodes, _ask)
+        for remark in (await transports.prepare(nodes, _ask))[:MOST_REMARKS]:
+            print(f"gpuwatch: {sanitize(remark)}", file=sys.stderr)
     return transports
 
 

@@ -61,7 +61,10 @@ class Bastions:
         async def login() -> Connection:
             return await self._login(route)
 
-        return asyncio.create_task(login())
+        task = asyncio.create_task(login())
+        # Those who waited for it may be gone when it fails.
+        task.add_done_callback(_is_over)
+        return task
 
 
 def _is_over(task: "asyncio.Task[Connection]") -> bool:

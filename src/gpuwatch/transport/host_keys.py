@@ -16,7 +16,7 @@ from asyncssh.public_key import get_default_certificate_algs, get_default_public
 
 from gpuwatch.transport.known_hosts import Entry, KnownHosts, name_of
 from gpuwatch.transport.link import LinkError
-from gpuwatch.transport.settings import Settings
+from gpuwatch.transport.settings import DEFAULT_PORT, Settings
 
 __all__ = ["HostKey", "Trust", "own_file"]
 
@@ -32,16 +32,22 @@ class Trust:
     """Known hosts by their files, read again only when one of them has changed."""
 
     def __init__(self) -> None:
-        self._read: dict[tuple[Path, ...], tuple[tuple[int, ...], KnownHosts]] = {}
+        self._read: dict[tuple[Path, ...], tuple[tuple[tuple[int, int], ...], KnownHosts]] = {}
 
     def known(self, settings: Settings) -> KnownHosts:
         """Return what the user's files, the system's and our own hold now."""
         files = (*settings.known_hosts, own_file())
-        state = tuple(_changed_ns(file) for file in files)
+        state = tuple(_state(file) for file in files)
         found = self._read.get(files)
         if found is None or found[0] != state:
             found = self._read[files] = state, KnownHosts(files)
         return found[1]
+
+    @property
+    def strange(self) -> list[str]:
+        """Places of lines that are not understood, in all files that were read."""
+        places = [place for _, known in self._read.values() for place in known.strange]
+        return list(dict.fromkeys(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,9 @@ class Refusal:
 class HostKey:
     """The key of one host: what is trusted for it, and what it showed.
 
+    A key that is known for the host without its port is trusted where none is known with it, but
+    does not make another key a changed one: as ssh has it (sshconnect.c, check_host_key).
+
     Attributes:
         refusal: set once the host has shown a key that is not trusted.
     """
@@ -63,7 +72,12 @@ class HostKey:
     def __init__(self, known: KnownHosts, settings: Settings) -> None:
         self._known = known
         self._settings = settings
-        self._entries = known.find(settings.host, settings.port, settings.key_alias)
+        self._name = name_of(settings.host, settings.port, settings.key_alias)
+        self._entries = known.find(self._name)
+        if all(entry.marker == "@revoked" for entry in self._entries):
+            self._portless = known.find(name_of(settings.host, DEFAULT_PORT, settings.key_alias))
+        else:
+            self._portless = []
         self.refusal: Refusal | None = None
 
     def trusted(self) -> tuple[list[asyncssh.SSHKey], list[asyncssh.SSHKey], list[asyncssh.SSHKey]]:
@@ -91,17 +105,17 @@ class HostKey:
         why: Why | None = "unknown"
         if key in self._keys("@revoked"):
             why = "revoked"
-        elif self._keys(""):
+        elif any(entry.marker == "" and entry.key for entry in self._entries):
             why = "changed"
         elif self._settings.accept_new:
             why = None if self._remember(key) else "unwritable"
         if why:
-            self.refusal = Refusal(why, key.get_fingerprint(), tuple(self._entries))
+            self._refuse(why, key)
         return why is None
 
     def judge_authority(self, key: asyncssh.SSHKey) -> bool:
         """Take note of who signed a host's certificate and is not trusted to."""
-        self.refusal = Refusal("authority", key.get_fingerprint(), tuple(self._entries))
+        self._refuse("authority", key)
         return False
 
     def error(self, login: str) -> LinkError:
@@ -110,26 +124,29 @@ class HostKey:
         Args:
             login: command line that logs in to this host with ssh.
         """
-        refusal = self.refusal or Refusal("revoked", "", tuple(self._entries))
-        return LinkError(*_words(refusal, self._settings, self._known, login))
+        # Only a key that is revoked is refused without being shown to `judge`.
+        refusal = self.refusal or Refusal("revoked", "", (*self._entries, *self._portless))
+        return LinkError(*_words(refusal, self._name, self._settings, self._known, login))
+
+    def _refuse(self, why: Why, key: asyncssh.SSHKey) -> None:
+        entries = (*self._entries, *self._portless)
+        self.refusal = Refusal(why, key.get_fingerprint(), entries)
 
     def _keys(self, marker: str) -> list[asyncssh.SSHKey]:
-        return [key for entry in self._entries if entry.marker == marker and (key := entry.key)]
+        entries = [*self._entries, *self._portless]
+        return [key for entry in entries if entry.marker == marker and (key := entry.key)]
 
     def _remember(self, key: asyncssh.SSHKey) -> bool:
-        settings = self._settings
-        name = name_of(settings.host, settings.port, settings.key_alias)
         try:
-            self._known.append(own_file(), name, key)
+            self._known.append(own_file(), self._name, key)
         except OSError:
             return False
         return True
 
 
 def _words(
-    refusal: Refusal, settings: Settings, known: KnownHosts, login: str
+    refusal: Refusal, name: str, settings: Settings, known: KnownHosts, login: str
 ) -> tuple[str, Literal["connect"], str]:
-    name = name_of(settings.host, settings.port, settings.key_alias)
     shown = f"{name} shows {refusal.fingerprint}" if refusal.fingerprint else name
     if refusal.why == "changed":
         known_keys = [entry for entry in refusal.entries if not entry.marker]
@@ -167,8 +184,10 @@ def _places(entries: Iterable[Entry]) -> str:
     return ", ".join([entry.place for entry in entries][:3])
 
 
-def _changed_ns(file: Path) -> int:
+def _state(file: Path) -> tuple[int, int]:
+    """Return what changes whenever a file is written; of none, what no file has."""
     try:
-        return file.stat().st_mtime_ns
+        found = file.stat()
     except OSError:
-        return -1
+        return -1, -1
+    return found.st_mtime_ns, found.st_size

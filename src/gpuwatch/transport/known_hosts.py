@@ -6,7 +6,6 @@ so that a person is told where a key is.
 
 import base64
 import binascii
-import hashlib
 import hmac
 import os
 import re
@@ -58,9 +57,7 @@ class Entry:
         return bool(self.marker or _WILD.search(self.names))
 
     def matches(self, name: str) -> bool:
-        """Say whether the line is for a host, called as in `name_of`."""
-        if self.names.startswith("|"):
-            return _matches_hash(self.names, name)
+        """Say whether the line's patterns are for a host, called as in `name_of`."""
         found = False
         for pattern in self.names.lower().split(","):
             if fnmatchcase(name, _escaped(pattern.removeprefix("!"))):
@@ -82,25 +79,21 @@ class KnownHosts:
         self.files = tuple(files)
         self.strange: list[str] = []
         self._by_name: dict[str, list[Entry]] = {}
-        self._to_compare: list[Entry] = []
+        self._patterns: list[Entry] = []
+        self._hashed: list[tuple[bytes, bytes, Entry]] = []
         for file in self.files:
             for entry in self._read(file):
                 self._add(entry)
 
-    def find(self, host: str, port: int, alias: str | None) -> list[Entry]:
-        """Return the lines for a host.
-
-        What is said of a host without its port counts where nothing is said of it with.
-
-        Args:
-            host: name or address that is connected to.
-            port: on it.
-            alias: name under which its key is known instead, on any port.
-        """
-        found = self._named(name_of(host, port, alias))
-        if not any(entry.marker != "@revoked" for entry in found):
-            found += self._named(name_of(host, DEFAULT_PORT, alias))
-        return list(dict.fromkeys(found))
+    def find(self, name: str) -> list[Entry]:
+        """Return the lines for a host, called as in `name_of`."""
+        plain = name.encode()
+        hashed = [
+            entry for salt, digest, entry in self._hashed
+            if hmac.digest(salt, plain, "sha1") == digest
+        ]  # fmt: skip
+        matched = [entry for entry in self._patterns if entry.matches(name)]
+        return [*self._by_name.get(name, []), *hashed, *matched]
 
     def append(self, file: Path, name: str, key: asyncssh.SSHKey) -> None:
         """Write a key to a file, which is made if need be, and know it from now on.
@@ -114,19 +107,17 @@ class KnownHosts:
         with open(os.open(file, flags, 0o600), "r+b") as out:  # noqa: PTH123 - of a descriptor
             size = out.seek(0, os.SEEK_END)
             whole = not size or os.pread(out.fileno(), 1, size - 1) == b"\n"
-            out.write((b"" if whole else b"\n") + f"{name} {kind} {blob}\n".encode("ascii"))
+            out.write((b"" if whole else b"\n") + f"{name} {kind} {blob}\n".encode())
         self._add(Entry(file, None, "", name, kind, blob))
 
-    def _named(self, name: str) -> list[Entry]:
-        compared = [entry for entry in self._to_compare if entry.matches(name)]
-        return self._by_name.get(name, []) + compared
-
     def _add(self, entry: Entry) -> None:
-        if entry.names.startswith("|") or _WILD.search(entry.names):
-            self._to_compare.append(entry)
-            return
-        for name in entry.names.lower().split(","):
-            self._by_name.setdefault(name, []).append(entry)
+        if found := _hash_of(entry.names):
+            self._hashed.append((*found, entry))
+        elif _WILD.search(entry.names):
+            self._patterns.append(entry)
+        else:
+            for name in dict.fromkeys(entry.names.lower().split(",")):
+                self._by_name.setdefault(name, []).append(entry)
 
     def _read(self, file: Path) -> Iterator[Entry]:
         try:
@@ -145,7 +136,13 @@ class KnownHosts:
 
 
 def name_of(host: str, port: int, alias: str | None) -> str:
-    """Return what a host is called in such files."""
+    """Return what a host is called in such files.
+
+    Args:
+        host: name or address that is connected to.
+        port: on it.
+        alias: name under which its key is known instead, on any port.
+    """
     if alias:
         return alias.lower()
     host = host.lower()
@@ -175,18 +172,13 @@ def _is_key(kind: str, blob: str) -> bool:
 
 
 def _hash_of(names: str) -> tuple[bytes, bytes] | None:
-    """Return salt and digest of `|1|SALT|DIGEST`."""
+    """Return salt and digest of `|1|SALT|DIGEST`; None: it is no such text."""
     try:
         _, version, salt, digest = names.split("|")
         found = base64.b64decode(salt, validate=True), base64.b64decode(digest, validate=True)
     except (binascii.Error, ValueError):
         return None
     return found if version == "1" else None
-
-
-def _matches_hash(names: str, name: str) -> bool:
-    salt, digest = _hash_of(names) or (b"", b"")
-    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
 
 
 def _escaped(pattern: str) -> str:

@@ -79,7 +79,7 @@ class Logins:
                 limit.reschedule(loop.time() + patience_s)
 
         host_key = HostKey(self._trust.known(settings), settings)
-        client = Client(*(settings, account, host_key, questions), reached=reached, answered=extend)
+        client = Client(settings, account, host_key, questions, reached=reached, answered=extend)
         async with self._keys.offer(
             settings, client.passphrase if questions.ask else None
         ) as offer:
@@ -99,6 +99,11 @@ class Logins:
                 raise failure from None
         self._denials.welcome(settings)
         return connection
+
+    @property
+    def strange(self) -> list[str]:
+        """Places of lines of known hosts that are not understood."""
+        return self._trust.strange
 
     async def close(self) -> None:
         """Wait until the ProxyCommands have ended; their connections are closed by their owners."""

@@ -67,12 +67,19 @@ class Resolver:
         asked_s, task = self._answers.get((target, ssh), (0.0, None))
         if task is None or now - asked_s > KEPT_S or task.cancelled():
             task = asyncio.create_task(self._ask(target, ssh))
+            task.add_done_callback(_heard)
             self._answers[target, ssh] = now, task
         return await asyncio.shield(task)
 
     async def _ask(self, target: Target, ssh: Ssh) -> Settings:
         async with self._turn:
             return await resolve(target, ssh)
+
+
+def _heard(task: "asyncio.Task[Settings]") -> None:
+    """Take note of a failure that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def resolve(target: Target, ssh: Ssh) -> Settings:
@@ -137,7 +144,7 @@ async def _ask_ssh(target: Target, ssh: Ssh) -> Options | None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-    except FileNotFoundError:
+    except OSError:
         return None
     try:
         out, err = await asyncio.wait_for(process.communicate(), ANSWER_S)

@@ -129,6 +129,8 @@ def settings_of(options: Options, target: Target, ssh: Ssh) -> Settings:
     Target(host, port, user).check()
     alias = first("hostkeyalias")
     jump = ssh.jump or first("proxyjump")
+    if jump and jump.lower() in NONE:
+        jump = None
     proxy = None if jump else first("proxycommand")
     tokens = _Tokens(target.host, host, port, user, alias, jump)
     strict = (first("stricthostkeychecking") or "").lower()

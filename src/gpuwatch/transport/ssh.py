@@ -38,7 +38,7 @@ class Dialer:
         self._bastions = Bastions(self._login_to_bastion)
         self._ready: dict[Node, Connection] = {}
 
-    async def prepare(self, nodes: Iterable[Node], ask: Ask) -> None:
+    async def prepare(self, nodes: Iterable[Node], ask: Ask) -> list[str]:
         """Log in where a person may be asked, while the terminal is still theirs.
 
         One node of each kind (same user, same way to log in) is met; where a host asked for what
@@ -47,6 +47,9 @@ class Dialer:
         Args:
             nodes: that will be opened.
             ask: puts a question to the person.
+
+        Returns:
+            What the person should know besides, a line each.
         """
         kinds: dict[tuple[str | None, Ssh], list[Node]] = {}
         for node in nodes:
@@ -57,6 +60,7 @@ class Dialer:
                 await self._meet(alike)
         finally:
             self._questions.ask = None
+        return [f"{place}: not understood, passed over" for place in self._logins.strange]
 
     async def open(self, node: Node, marker: str, reached: Reached) -> Pipe:
         """Log in to a node and run the start command there.
@@ -94,17 +98,18 @@ class Dialer:
         await self._logins.close()
 
     async def _meet(self, alike: Iterable[Node]) -> None:
-        missed = 0
+        missed, each = 0, False
         for node in alike:
             codes = self._questions.codes
             try:
                 self._ready[node] = await self._login(node, _not_told)
             except LinkError as error:
                 missed += 1
-                if missed == MOST_MISSED or not error.heals:
+                if not each and (missed == MOST_MISSED or not error.heals):
                     return
             else:
-                if codes == self._questions.codes:
+                each = codes < self._questions.codes
+                if not each:
                     return
 
     async def _login(self, node: Node, reached: Reached) -> Connection:

@@ -127,7 +127,7 @@ def _way_in(login: Login) -> str:
             "start gpuwatch again in a terminal: it asks before the screen starts;"
             " or set ssh.transport: openssh"
         )
-    return f"log in without a question with: {login.line}"
+    return f"try: {login.line}; if that lets you in, so does ssh.transport: openssh"
 
 
 def _network_error(error: OSError, login: Login) -> LinkError:

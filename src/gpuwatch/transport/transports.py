@@ -30,16 +30,18 @@ class Transports:
         self._dialer: Dialer | None = None
         self._starts = asyncio.Semaphore(STARTS)
 
-    async def prepare(self, nodes: Iterable[Node], ask: Ask) -> None:
+    async def prepare(self, nodes: Iterable[Node], ask: Ask) -> list[str]:
         """Log in where hosts may ask a person something, while the terminal is still theirs.
 
         Args:
             nodes: that will be opened.
             ask: puts a question to the person.
+
+        Returns:
+            What the person should know besides, a line each.
         """
         over_ssh = [node for node in nodes if node.transport == "asyncssh"]
-        if over_ssh:
-            await (await self._ssh()).prepare(over_ssh, ask)
+        return await (await self._ssh()).prepare(over_ssh, ask) if over_ssh else []
 
     async def open(self, node: Node, marker: str, reached: Callable[[Step], None]) -> Pipe:
         """Start the start command on a node.
