@@ -212,7 +212,7 @@ def test_slurm_tells_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     squeue = tmp_path / "bin" / "squeue"
     squeue.parent.mkdir()
     squeue.write_text(
-        '#!/bin/sh\ncase "$*" in *--jobs=77) echo "gpu[001-002]" ;; *) echo "Invalid job id" >&2; exit 1 ;; esac\n'
+        '#!/bin/sh\ncase "$*" in *--jobs=77) echo "gpu[001-002]" ;; *=78) echo "Invalid job id" >&2; exit 1 ;; *) echo down >&2; exit 1 ;; esac\n'
     )
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(squeue.parent), prepend=":")
@@ -220,9 +220,10 @@ def test_slurm_tells_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "gpu001",
         "gpu002",
     ]
-    assert "job.yaml:1: slurm: squeue does not know job 78: Invalid job id" in refusal(
+    assert "job.yaml:1: slurm: job 78 is not running on any node" in refusal(
         tmp_path, "slurm: 78\n"
     )
+    assert "slurm: squeue does not tell of job 79: down" in refusal(tmp_path, "slurm: 79\n")
     assert "job.yaml:1: slurm: '--help' is no Slurm job id" in refusal(tmp_path, "slurm: --help\n")
     monkeypatch.setenv("PATH", "/nonexistent")
     assert "no squeue" in refusal(tmp_path, "slurm: 77\n")

@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import platformdirs
 
 from gpuwatch import __version__
 from gpuwatch.cli.jobs import described, nodes_of
 from gpuwatch.engine.run import Sink, run
 from gpuwatch.errors import GpuwatchError, UnreachableError
-from gpuwatch.feed.live import Live
+from gpuwatch.feed.live import Live, Roster
+from gpuwatch.job import slurm
+from gpuwatch.job.given import named_nodes
 from gpuwatch.job.types import Job
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
@@ -23,6 +26,7 @@ from gpuwatch.model.progress import expressions_of
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.recording import Recorder, Session, create
+from gpuwatch.transport.node import Node
 from gpuwatch.transport.transports import Transports
 from gpuwatch.verdict.judge import Judge
 from gpuwatch.verdict.thresholds import Thresholds
@@ -108,7 +112,7 @@ class Watch:
         self.names = tuple(node.name for node in job.nodes)
         self.judge = Judge(Thresholds(**job.thresholds))
         self.attendance = Attendance(self.names)
-        self.feed = Live(nodes_of(job), job.interval_s, transports)
+        self.feed = Live(nodes_of(job), job.interval_s, transports, _roster_of(job))
         self.recorder: Recorder | None = None
         self._folder = folder
 
@@ -161,6 +165,19 @@ class Watch:
             f"{self._folder}: not recorded to the end, only up to event {last}:"
             f" {status.paused_reason}"
         )
+
+
+def _roster_of(job: Job) -> Roster | None:
+    """Return what asks Slurm which nodes the job has now; None: it has those that were named."""
+    if job.slurm_id is None:
+        return None
+    job_id = job.slurm_id
+
+    async def ask() -> tuple[Node, ...]:
+        addresses = await asyncio.to_thread(slurm.running, job_id)
+        return nodes_of(msgspec.structs.replace(job, nodes=named_nodes(addresses)))
+
+    return ask
 
 
 def folder_of(job: Job, now: datetime | None = None) -> Path:

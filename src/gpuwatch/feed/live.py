@@ -6,22 +6,35 @@ not taken in time.
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
+from gpuwatch.errors import GpuwatchError
 from gpuwatch.feed.decode import Damage, Decoder, Farewell, Frame, Greeting
 from gpuwatch.feed.offset import Offset
 from gpuwatch.feed.queue import Queue, mono_us, wall_us
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link
+from gpuwatch.model.text import sanitize
 from gpuwatch.model.view import STALE_TICKS
 from gpuwatch.transport.link import Step
 from gpuwatch.transport.node import Node
-from gpuwatch.transport.payload import agent_config, payload
+from gpuwatch.transport.payload import Payload, agent_config, payload
 from gpuwatch.transport.supervise import State, supervise
 from gpuwatch.transport.transports import Transports
 
-__all__ = ["Live"]
+__all__ = ["Live", "Roster"]
+
+ASK_EVERY_S = 60.0
+"""How often it is asked which nodes the job has."""
+ASK_SOON_S = 1.0
+"""After the last link has dropped: the job may have ended, and whoever knows it is slow."""
+NAMED = 8
+"""Nodes that a change is told of by name."""
+
+Roster = Callable[[], Awaitable[Sequence[Node]]]
+"""Asks which nodes the job has now; none: it has ended, or waits."""
 
 
 class Live:
@@ -31,6 +44,7 @@ class Live:
         nodes: to watch, each with a name of its own.
         interval_s: between an agent's frames, and between ticks.
         transports: that were prepared for these nodes; closed with the feed.
+        roster: of a job whose nodes may change; None: they do not.
     """
 
     def __init__(
@@ -38,12 +52,15 @@ class Live:
         nodes: Sequence[Node],
         interval_s: float = 1.0,
         transports: Transports | None = None,
+        roster: Roster | None = None,
     ) -> None:
         self.nodes = tuple(nodes)
         self.interval_s = interval_s
         self._queue = Queue()
-        old_us = round(STALE_TICKS * interval_s * 1e6)
-        self._ears = [_Ear(node.name, self._queue, old_us) for node in self.nodes]
+        self._ears = {node.name: self._ear(node) for node in self.nodes}
+        self._links: dict[str, asyncio.Task[None]] = {}
+        self._roster = roster
+        self._all_down = asyncio.Event()
         self._transports = transports or Transports()
         self._main: asyncio.Task[None] | None = None
         self._event_no = 0
@@ -68,7 +85,7 @@ class Live:
             self._main.cancel()
             await asyncio.gather(self._main, return_exceptions=True)
         await self._transports.close()
-        for ear in self._ears:
+        for ear in self._ears.values():
             ear.link("ended", ear.step)
         self._queue.close()
 
@@ -76,11 +93,68 @@ class Live:
         built = await asyncio.to_thread(payload)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())
-            for node, ear in zip(self.nodes, self._ears, strict=True):
-                message = built.message(agent_config(node, self.interval_s))
-                group.create_task(
-                    supervise(node, self._transports.open, message, ear, self.interval_s)
-                )
+            for node in self.nodes:
+                self._join(node, built, group)
+            if self._roster:
+                await self._follow(self._roster, built, group)
+
+    def _ear(self, node: Node) -> "_Ear":
+        old_us = round(STALE_TICKS * self.interval_s * 1e6)
+        return _Ear(node.name, self._queue, old_us, self._one_is_down)
+
+    def _one_is_down(self) -> None:
+        if not any(ear.streams for ear in self._ears.values()):
+            self._all_down.set()
+
+    def _join(self, node: Node, built: Payload, group: asyncio.TaskGroup) -> None:
+        if node.name not in self._ears:
+            self._ears[node.name] = self._ear(node)
+        message = built.message(agent_config(node, self.interval_s))
+        ear = self._ears[node.name]
+        self._links[node.name] = group.create_task(
+            supervise(node, self._transports.open, message, ear, self.interval_s)
+        )
+
+    async def _follow(self, roster: Roster, built: Payload, group: asyncio.TaskGroup) -> None:
+        """Let nodes join and leave as the job gets and loses them."""
+        told = ""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_down.wait(), ASK_EVERY_S)
+                await asyncio.sleep(ASK_SOON_S)
+            self._all_down.clear()
+            try:
+                text = await self._settle(await roster(), built, group)
+            except GpuwatchError as error:
+                text = f"which nodes the job has is not known: {error}"
+            if text and text != told:
+                self._queue.put(Fault, node=None, source="slurm", text=sanitize(text))
+            told = text
+
+    async def _settle(self, nodes: Sequence[Node], built: Payload, group: asyncio.TaskGroup) -> str:
+        """Make these the nodes, and return in words what that changes."""
+        now = {node.name: node for node in nodes}
+        left = [name for name in self._links if name not in now]
+        joined = [name for name in now if name not in self._links]
+        for name in left:
+            link = self._links.pop(name)
+            link.cancel()
+            await asyncio.gather(link, return_exceptions=True)
+        if not now:
+            for name in left:
+                self._ears[name].link("lost", self._ears[name].step, "the job has ended, or waits")
+            return "the job has ended, or waits to run again"
+        for name in [name for name in self._ears if name not in now]:
+            ear = self._ears.pop(name)
+            ear.link("ended", ear.step, "no node of the job any more")
+        for name in joined:
+            self._join(now[name], built, group)
+        self.nodes = tuple(nodes)
+        parts = (
+            f"joined: {_listed(joined)}" if joined else "",
+            f"left: {_listed(left)}" if left else "",
+        )
+        return "; ".join(filter(None, parts))
 
     async def _tick(self) -> None:
         """Tick on an absolute schedule; a tick that was not taken in time is not doubled."""
@@ -91,11 +165,18 @@ class Live:
             self._queue.put_tick()
 
 
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
 class _Ear:
     """Hears one node's link, and queues what it means."""
 
-    def __init__(self, node: str, queue: Queue, old_us: int) -> None:
+    def __init__(self, node: str, queue: Queue, old_us: int, down: Callable[[], None]) -> None:
         self.step: Step = "resolve"
+        self.streams = False
+        self._down = down
         self._node = node
         self._queue = queue
         self._old_us = old_us
@@ -111,6 +192,10 @@ class _Ear:
         self, state: State, step: Step, reason: str | None = None, hint: str | None = None
     ) -> None:
         self.step = step
+        dropped = self.streams and state != "streaming"
+        self.streams = state == "streaming"
+        if dropped:
+            self._down()
         self._queue.put(Link, node=self._node, state=state, step=step, reason=reason, hint=hint)
 
     def beating(self, number: int) -> int | None:

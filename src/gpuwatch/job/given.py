@@ -12,7 +12,7 @@ from gpuwatch.job.document import Item
 from gpuwatch.job.file import ParseThreshold, named, read
 from gpuwatch.job.types import Job, JobNode, Ssh
 
-__all__ = ["from_argument", "from_slurm", "names_a_file", "this_machine"]
+__all__ = ["from_argument", "from_slurm", "named_nodes", "names_a_file", "this_machine"]
 
 
 def from_argument(text: str, parse_threshold: ParseThreshold) -> Job:
@@ -50,7 +50,16 @@ def this_machine() -> Job:
     return Job(name=name, nodes=(node,), ssh=Ssh(transport="local"))
 
 
-def _of_nodes(name: str, addresses: tuple[nodeset.Address, ...]) -> Job:
+def named_nodes(addresses: tuple[nodeset.Address, ...]) -> tuple[JobNode, ...]:
+    """Return the nodes at these addresses, under names that are unique.
+
+    Raises:
+        InputError: two are the same.
+    """
     place = Item(Path("command line"), 1, "", None)
     drafts = [(place, {"host": a.host, "port": a.port, "user": a.user}) for a in addresses]
-    return Job(name=name, nodes=named(drafts))
+    return named(drafts)
+
+
+def _of_nodes(name: str, addresses: tuple[nodeset.Address, ...]) -> Job:
+    return Job(name=name, nodes=named_nodes(addresses))

@@ -41,9 +41,12 @@ class Cluster:
         self._nodes = {name: _Node(name, self._interval_us) for name in nodes}
 
     def apply(self, event: AnyEvent) -> None:
-        """Take one event in. A node that the job file does not list joins at the end."""
+        """Take one event in. A node that is not listed yet joins; one whose link ends leaves."""
         name = getattr(event, "node", None)
         if name is None:
+            return
+        if isinstance(event, Link) and event.state == "ended":
+            self._nodes.pop(name, None)
             return
         node = self._nodes.get(name)
         if node is None:
