@@ -60,7 +60,7 @@ WCHAN = [
     ("blkdev_issue_flush", "block-write"),
     ("read_events", "block-read"),
     ("__do_sys_pause", "process"),
-    ("do_freezer_trap", "process"),
+    ("do_freezer_trap", "stopped"),
     # modules
     ("ptlrpc_set_wait", "netfs"),
     ("ldlm_completion_ast", "netfs"),
@@ -136,7 +136,7 @@ def test_an_implausible_stack_leaves_it_to_wchan() -> None:
 
 @pytest.mark.parametrize(
     ("state", "expected"),
-    [("R", "run"), ("T", "process"), ("t", "process"), ("Z", "process"), ("D", "unknown"), ("S", "unknown"), ("?", "unknown")],
+    [("R", "run"), ("T", "stopped"), ("t", "stopped"), ("Z", "process"), ("D", "unknown"), ("S", "unknown"), ("?", "unknown")],
 )  # fmt: skip
 def test_state_alone(state: str, expected: str) -> None:
     assert family(state, None, None) == expected

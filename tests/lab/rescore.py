@@ -98,7 +98,7 @@ def main(given: Sequence[str] | None = None) -> int:
             print(f"{file}: cannot be scored anew: {error!s:.300}", file=sys.stderr)
     if pairs:
         now = [result for _, result in pairs]
-        print(f"{table.scores(now)}\n\n{table.confusion(now)}\n\n{table.calibration(now)}")
+        print(table.whole(now))
         print(f"\nChanged, as scored when it was run -> as scored now:\n{table.changes(pairs)}")
     return int(len(pairs) < len(files) or not pairs)
 

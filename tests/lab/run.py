@@ -115,7 +115,7 @@ def main(given: Sequence[str] | None = None) -> int:
         results = [run(scenario, args.out, way, anew=anew) for scenario in chosen]
     done = [result for result in results if result is not None]
     if done:
-        print(f"\n{table.scores(done)}\n\n{table.confusion(done)}\n\n{table.calibration(done)}")
+        print(f"\n{table.whole(done)}")
     wrong = [result.scenario for result in done if args.strict and wrong_in_kind(result)]
     for name in wrong:
         print(f"{name}: no second of its fault was judged right in kind")

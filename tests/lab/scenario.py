@@ -1,5 +1,6 @@
 """What a scenario of the lab is: nodes, what goes wrong on them, and what may be said of it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -14,15 +15,19 @@ class Accept:
     """What may be said of a node or the job while a fault lasts; the first word says it best.
 
     `words` are as reports write them, a state or state/cause; `NETWORK/*` takes any cause or none.
+    `early` are words that are right as well until `early_s` after onset, while nobody can know more.
     """
 
     words: tuple[str, ...]
     reason: str
+    early: tuple[str, ...] = ()
+    early_s: float = 0.0
 
-    def takes(self, word: str) -> bool:
-        """Tell whether a verdict's word is acceptable."""
+    def takes(self, word: str, after_s: float = math.inf) -> bool:
+        """Tell whether a verdict's word is acceptable so long after onset."""
         state = word.partition("/")[0]
-        return word in self.words or f"{state}/*" in self.words
+        words = (*self.words, *self.early) if after_s < self.early_s else self.words
+        return word in words or f"{state}/*" in words
 
 
 WELL = Accept(HEALTHY, "nothing is wrong, and what a healthy step exchanges is no wait")

@@ -24,7 +24,13 @@ _SAVE = Accept(("STORAGE/checkpoint",), "its first rank writes and syncs while i
 _THROTTLED = Accept(
     ("GPU/throttled",), "clocks down for heat, reason bits set, the same work takes longer"
 )
-_STANDS = Accept(("HUNG",), "nothing moves any more, on any node")
+_HELD = Accept(("HUNG",), "a signal holds its processes")
+_STANDS = Accept(
+    ("HUNG",),
+    "nothing moves any more, on any node; until a minute has passed so it may be a long wait",
+    early=("UNKNOWN",),
+    early_s=60,
+)
 _STANDS_TOO = Accept(
     ("HUNG", "PEER"), "nothing moves; seen alone it waits for the rank that stands"
 )
@@ -56,7 +62,7 @@ _OBJECT = Accept(("STORAGE/object",), "loaders wait for answers of a store outsi
 _CROWDED = Accept(
     ("CPU/system", "CPU/main-thread"), "others hold the CPU, and the main thread runs late"
 )
-_HELD = Accept(("CPU/quota",), "the cgroup's quota holds the job in most periods")
+_QUOTA = Accept(("CPU/quota",), "the cgroup's quota holds the job in most periods")
 _GONE = Accept(("UNKNOWN",), "nothing of it can be seen")
 
 _MUCH = 4e6
@@ -116,7 +122,7 @@ _CPU = (
     ),
     Scenario(
         name="cpu-quota", kind="host", nodes=2, faults=(Quota("gpu02", 10),),
-        job=_HELD, on={"gpu02": _HELD}, culprits=("gpu02", "rank 1 of gpu02"),
+        job=_QUOTA, on={"gpu02": _QUOTA}, culprits=("gpu02", "rank 1 of gpu02"),
     ),
     Scenario(
         name="main-thread", kind="uml", nodes=3,
@@ -250,7 +256,7 @@ _GPU = (
 _STILL = (
     Scenario(
         name="rank-stopped", kind="uml", nodes=3, fault_s=90, faults=(Stopped("gpu02"),),
-        job=_STANDS, on={"gpu02": _STANDS}, rest=_STANDS_TOO, culprits=("gpu02", "rank 1 of gpu02"),
+        job=_HELD, on={"gpu02": _HELD}, rest=_STANDS_TOO, culprits=("gpu02", "rank 1 of gpu02"),
     ),
     Scenario(
         name="node-frozen", kind="uml", nodes=3, faults=(Frozen("gpu02"),),

@@ -133,7 +133,8 @@ def score(scenario: Scenario, truth: Truth, seen: Sequence[Seen]) -> Score:
             seconds = _length(_common(stood, period), truth.starved)
             for subject, verdict in _verdicts(result, shown) if seconds > 0 else ():
                 accept = scenario.accepts(subject.name) if period == fault else None
-                _count(result, subject, verdict, accept, scenario.culprits, seconds)
+                after_s = stood[0] - truth.onset_s
+                _count(result, subject, verdict, accept, after_s, scenario.culprits, seconds)
     for subject in result.subjects:
         _latencies(subject, scenario.accepts(subject.name), truth, seen)
     return result
@@ -169,12 +170,13 @@ def _count(
     subject: Subject,
     verdict: Verdict,
     accept: Accept | None,
+    after_s: float,
     culprits: Sequence[str],
     seconds: float,
 ) -> None:
     """Book one verdict; `accept` is None in healthy time."""
     said = word(verdict)
-    right = said in HEALTHY if accept is None else accept.takes(said)
+    right = said in HEALTHY if accept is None else accept.takes(said, after_s)
     if accept is None:
         subject.healthy_s += seconds
         subject.healthy_right_s += seconds * right

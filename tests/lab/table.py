@@ -1,11 +1,12 @@
 """The results of a run as text: each scenario, what was taken for what, and how sure it was."""
 
+import statistics
 from collections.abc import Sequence
 
 from lab.score import Bin, Subject
 from lab.watch import Result
 
-__all__ = ["bites", "calibration", "changes", "confusion", "scores"]
+__all__ = ["bites", "calibration", "changes", "confusion", "scores", "totals", "whole"]
 
 
 def bites(result: Result) -> str:
@@ -15,6 +16,11 @@ def bites(result: Result) -> str:
     starved = f"; {result.score.starved_s:.0f} s not scored: guests were starved"
     machine = f"  machine: {result.busy:.0%} busy, {result.others:.0%} by others{starved if result.score.starved_s else ''}"
     return "\n".join([*lines, steps, machine])
+
+
+def whole(results: Sequence[Result]) -> str:
+    """Return all that is told of a run."""
+    return "\n\n".join(part(results) for part in (scores, confusion, calibration, totals))
 
 
 def scores(results: Sequence[Result]) -> str:
@@ -85,6 +91,41 @@ def confusion(results: Sequence[Result]) -> str:
         cells = (f"{row[s] / total:10.0%}" if s in row else f"{'.':>10}" for s in columns)
         lines.append(f"{truth:20}{''.join(cells)}  of {total:.0f} s")
     return "\n".join(lines)
+
+
+def totals(results: Sequence[Result]) -> str:
+    """Return how much was right over all scenarios, and how soon faults were told of."""
+    nodes = [s for r in results for s in r.score.subjects[1:] if s.share is not None]
+    jobs = [r.score.job for r in results if r.score.job.share is not None]
+    lines = [
+        f"right of all fault seconds: nodes {_right(nodes)}, job {_right(jobs)}",
+        f"misled: {sum(s.misled_s for s in (*nodes, *jobs)):.0f} of {sum(s.fault_s for s in (*nodes, *jobs)):.0f} s",
+    ]
+    for word in ("suspected", "confirmed"):
+        from_onset, from_felt = [], []
+        for result in results:
+            after_s = getattr(result.score.job, f"{word}_after_s")
+            if after_s is None:
+                continue
+            from_onset.append((after_s, result.scenario))
+            if result.felt_after_s is not None:
+                from_felt.append((after_s - result.felt_after_s, result.scenario))
+        lines += _latency(word, "onset", from_onset) + _latency(
+            word, "the first slow step", from_felt
+        )
+    return "\n".join(lines)
+
+
+def _right(subjects: Sequence[Subject]) -> str:
+    total = sum(s.fault_s for s in subjects)
+    return f"{sum(s.acceptable_s for s in subjects) / total:.1%}" if total else "-"
+
+
+def _latency(word: str, since: str, found: Sequence[tuple[float, str]]) -> list[str]:
+    if not found:
+        return []
+    median, (worst, name) = statistics.median(after_s for after_s, _ in found), max(found)
+    return [f"{word} after {since}: median {median:.1f} s, worst {worst:.1f} s ({name})"]
 
 
 def calibration(results: Sequence[Result]) -> str:

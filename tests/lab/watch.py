@@ -16,6 +16,7 @@ import msgspec
 from gpuwatch import recording
 from gpuwatch.model.event import Tick
 from lab import job, namespaces, store, uml
+from lab.felt import Phase, felt
 from lab.load import Load
 from lab.node import LOCAL, Node, inside, mortal
 from lab.scenario import Fault, Scenario
@@ -48,7 +49,8 @@ class Result(msgspec.Struct):
 
     `bites` tells what plain tools saw of each fault, `toothless` whether one was not there at all.
     Steps are means by the job's log, for two loaders in turn make one long and one short step.
-    Times of `truth` are on this machine's monotonic clock.
+    Times of `truth` are on this machine's monotonic clock. `felt_after_s` is how long after onset the
+    first slow step of any rank began.
     """
 
     scenario: str
@@ -61,6 +63,7 @@ class Result(msgspec.Struct):
     busy: float
     others: float
     way: Way
+    felt_after_s: float | None = None
 
 
 def watch(scenario: Scenario, out: Path, way: Way) -> Result:
@@ -152,6 +155,7 @@ def _watched(
     for node in nodes:
         for log in node.home.glob("truth.*.jsonl"):
             shutil.copy(log, out.with_name(f"{out.name}.{log.name}"))
+    to_wall_s = time.time() - time.monotonic()
     truth = Truth(begin_s, onset_s, lift_s, end_s, load.starved())
     return Result(
         scenario.name,
@@ -164,7 +168,17 @@ def _watched(
         statistics.fmean(second.busy for second in load.seconds),
         statistics.fmean(second.others for second in load.seconds),
         way,
+        _felt(out, onset_s + to_wall_s, lift_s + to_wall_s),
     )
+
+
+def _felt(out: Path, onset: float, lift: float) -> float | None:
+    """Return after how many seconds a rank first felt the fault; None where none did."""
+    found = []
+    for file in sorted(out.parent.glob(f"{out.name}.truth.*.jsonl")):
+        phases = [msgspec.json.decode(line, type=Phase) for line in file.read_bytes().splitlines()]
+        found.append(felt(phases, onset, lift))
+    return min((after_s for after_s in found if after_s is not None), default=None)
 
 
 def _break(faults: Sequence[Fault], nodes: Sequence[Node]) -> tuple[dict[str, str], bool]:

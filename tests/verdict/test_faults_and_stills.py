@@ -54,6 +54,28 @@ def test_u_the_rank_that_does_not_spin_is_what_the_job_hangs_for() -> None:
     assert all(blamed(n) == {"x"} for n in verdict.nodes[:-1] if n.state == "PEER")
 
 
+HELD = replace(
+    SPINS,
+    ranks=(Rank(gpu=Gpu(util=100, power=130, memory=2), main={"stopped": 1.0}, **ASLEEP),),  # type: ignore[arg-type]
+)
+"""A signal stopped its processes while it was in a collective: its GPU goes on spinning."""
+
+
+def test_a_rank_that_a_signal_holds_is_named_before_all_is_proved_to_stand() -> None:
+    nodes = (*named(SPINS, *PEERS), *named(HELD, "x"))
+    verdict = after_good(*nodes).run(nodes, 8)
+    assert said(verdict.job) == ("HUNG", None)
+    assert blamed(verdict.job) == {"x"}
+    assert verdict.job.waiting == PEERS
+    assert said(verdict.nodes[-1]) == ("HUNG", None)
+
+
+def test_a_rank_that_a_profiler_stops_for_moments_is_not_held() -> None:
+    paused = rank(main={"stopped": 0.3, "run": 0.7})
+    verdict = settled((*named(GOOD, *PEERS), *named(paused, "x")))
+    assert said(verdict.job) == ("COMPUTE", None)
+
+
 def test_a_hang_is_not_said_before_half_a_minute_nor_confirmed_at_once() -> None:
     nodes = (*named(SPINS, *PEERS), *named(STOPPED, "x"))
     play = after_good(*nodes)

@@ -26,7 +26,8 @@ FAMILIES = {
     "pipe": "on a pipe",
     "sleep": "in a timer",
     "gpu": "in the GPU driver",
-    "process": "waits for a child, or is stopped",
+    "process": "waits for a child",
+    "stopped": "stopped by a signal, a debugger or the freezer",
     "unknown": "blocked on what has no known name",
 }
 PLAIN = ("futex", "poll", "socket", "pipe", "sleep")
@@ -73,9 +74,9 @@ BEGINNINGS = {
     "sleep": "hrtimer_nanosleep do_nanosleep common_nsleep clock_nanosleep sys_nanosleep sys_clock_nanosleep msleep",
     "gpu": """nvidia nv_ nv0 nvkms os_acquire_ os_delay uvm_ rm_ioctl amdgpu_ kfd_ dma_fence_ dma_resv_
         drm_ nouveau_ xe_ i915_""",
-    "process": """do_wait kernel_wait wait_task_ do_signal_stop ptrace_stop ptrace_check do_sigtimedwait
-        sigsuspend sys_pause do_sys_pause wait_for_vfork_done do_exit do_group_exit coredump_ do_coredump
-        exit_mm refrigerator do_freezer_trap""",
+    "process": """do_wait kernel_wait wait_task_ do_sigtimedwait sigsuspend sys_pause do_sys_pause
+        wait_for_vfork_done do_exit do_group_exit coredump_ do_coredump exit_mm""",
+    "stopped": "do_signal_stop ptrace_stop ptrace_check refrigerator do_freezer_trap",
 }  # fmt: skip
 """Beginnings of symbols, leading underscores cut; the longest that fits decides."""
 
@@ -85,7 +86,7 @@ REFINED = {"block-read": ("memory", "netfs", "fuse", "block-write"), "block-writ
 """Families whose deeper frames decide between those, in this order."""
 WRITE_CALLS = ("vfs_write", "vfs_writev", "ksys_write", "do_iter_write")
 """They make a page that is waited for part of a write; terminals and drivers have them too."""
-OF_STATE = {"R": "run", "T": "process", "t": "process", "Z": "process", "X": "process"}
+OF_STATE = {"R": "run", "T": "stopped", "t": "stopped", "Z": "process", "X": "process"}
 FRAME = re.compile(rb"\] _*([A-Za-z0-9][A-Za-z0-9_.]*)\+0x")
 MAX_FRAMES = 48
 MAX_KNOWN = 2048

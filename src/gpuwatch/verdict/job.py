@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Culprit, Finding
+from gpuwatch.verdict.causes import hung
 from gpuwatch.verdict.charge import Charge, Unseen, culprits_of, of_state, waiting_for
 from gpuwatch.verdict.evidence import Assessment, Kind, percent, ramp
 from gpuwatch.verdict.network import faulty_nodes, network
@@ -68,8 +69,25 @@ def _faults(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     return made
 
 
+def _stopped(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+    """Charge the ranks that a signal holds, where others wait: no proof is needed that all stands."""
+    held = [(n, a) for n in nodes if (a := of_state(n, "HUNG")) and _is_held(a)]
+    rest = [n for n in nodes if all(n is not other for other, _ in held)]
+    waiting = waiting_for(rest, set(), t)
+    if not held or len(waiting) < len(rest):
+        return []
+    surest = max((a for _, a in held), key=lambda a: (a.confidence, a.text))
+    return [Charge(surest, tuple(c for n, _ in held for c in culprits_of(n)), waiting)]
+
+
+def _is_held(found: Assessment) -> bool:
+    return any(fact.metric == hung.STOPPED for fact in found.support)
+
+
 def _standing(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     """Charge the one that does not spin, where nothing moves and the others spin for it."""
+    if stopped := _stopped(nodes, t):
+        return stopped
     found = [a for node in nodes if (a := of_state(node, "HUNG")) and a.confidence >= t.score]
     if not found or len(found) < len(nodes):
         return []

@@ -29,7 +29,7 @@ GPU_ROLES = {
 WAITS = {
     "run": "running", "ready": "waits for CPU", "block-read": "disk read", "block-write": "disk write",
     "netfs": "network fs", "fuse": "FUSE", "memory": "reclaim", "socket": "socket", "poll": "poll",
-    "futex": "futex", "pipe": "pipe", "sleep": "timer", "gpu": "GPU driver", "process": "child",
+    "futex": "futex", "pipe": "pipe", "sleep": "timer", "gpu": "GPU driver", "process": "child", "stopped": "stopped",
     "unknown": "unknown",
 }  # fmt: skip
 """Short words for the families of gpuwatch.agent.waits."""

@@ -1,6 +1,7 @@
-"""HUNG: nothing moves any more, on any node of the job that is seen.
+"""HUNG: nothing moves any more, on any node of the job that is seen; or a rank is held by a signal.
 
-One node at which nothing moves may wait for another that works: only all together hang.
+One node at which nothing moves may wait for another that works: only all together hang. A rank that
+a signal, a debugger or the freezer holds needs no such proof: it goes on when it is let.
 """
 
 from gpuwatch.verdict.causes import checkpoint, read
@@ -17,13 +18,42 @@ from gpuwatch.verdict.evidence import (
 )
 
 NAME = Kind("HUNG", None)
+STOPPED = "thread_group.main.stopped"
+_STOPPED = 0.9
+"""Share of looks at a main thread: who attaches a profiler stops it for moments."""
+_LOOKS = 3
 _SCORE = 0.9
 _QUIET_CAP = 0.6
 """Ranks none of which is in a collective may as well wait for work from outside."""
 
 
+def held(context: Context) -> float:
+    """Return the share of looks in which the rank's main thread was stopped, 0 of too few."""
+    waits = context.role("main").waits
+    return waits.share("stopped") if waits and waits.samples >= _LOOKS else 0.0
+
+
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
+    return _stopped(context) if held(context) >= _STOPPED else _still(context)
+
+
+def _stopped(context: Context) -> Assessment:
+    main = context.role("main")
+    return assessment(
+        context,
+        NAME,
+        _SCORE,
+        text="is stopped: a signal, a debugger or the freezer holds its main thread",
+        support=(
+            percent(STOPPED, held(context), _STOPPED, "main thread stopped"),
+            percent("util_pct", context.gpu.util, context.thresholds.gpu_idle, "GPU utilisation"),
+        ),
+        against=(percent("thread_group.main.run", main.run, None, "main thread on a CPU"),),
+    )
+
+
+def _still(context: Context) -> Assessment:
     t, gpu, main = context.thresholds, context.gpu, context.role("main")
     blocked = max(read.blocked(context)[0], checkpoint.blocked(context))
     spins = gpu.shares.spin >= t.lost
@@ -55,4 +85,4 @@ def assess(context: Context) -> Assessment:
     )  # fmt: skip
 
 
-__all__ = ["NAME", "assess"]
+__all__ = ["NAME", "STOPPED", "assess", "held"]

@@ -4,6 +4,7 @@ from gpuwatch.verdict.causes import (
     bandwidth,
     checkpoint,
     fallback,
+    hung,
     link,
     rdma,
     read,
@@ -52,7 +53,7 @@ def assess(context: Context) -> Assessment:
         fallback.severity(context),
     )
     blocked = max(read.severity(context), checkpoint.severity(context))
-    own = max(blocked * gate(input_lost(context), t), system.late(context))
+    own = max(blocked * gate(input_lost(context), t), system.late(context), hung.held(context))
     nic, few = host.nic, max(context.peers.nodes, context.ranks) < 3
     return assessment(
         context,
