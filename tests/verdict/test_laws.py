@@ -23,7 +23,6 @@ from verdict.scenario import (
     READS,
     SENDS,
     VICTIM,
-    WAITS,
     WRITES,
     Gpu,
     Node,
@@ -97,16 +96,6 @@ def test_nodes_that_are_all_alike_are_never_blamed(kind: str, count: int) -> Non
     assert {c.kind for c in verdict.job.culprits} <= {"job", "path", "unknown"}
 
 
-@few
-@given(st.permutations(range(4)))
-def test_which_gpu_a_rank_has_does_not_matter(order: list[int]) -> None:
-    ranks = [replace(WRITES.ranks[0], name="0"), *(replace(WAITS, name=str(i)) for i in (1, 2, 3))]
-    others = named(VICTIM, "g1", "g2")
-    plain = quickly((Node("x", ranks=tuple(ranks)), *others))
-    mixed = quickly((Node("x", ranks=tuple(ranks[i] for i in order)), *others))
-    assert gist(mixed) == gist(plain)
-
-
 @cache
 def whole(name: str) -> JobVerdict:
     """Return what is said when nothing is missing."""
@@ -171,24 +160,6 @@ def test_any_reading_of_a_gpu_makes_shares_that_sum_to_one(gpus: list[Gpu]) -> N
         parts = (shares.compute, shares.spin, shares.starved, shares.idle, shares.unknown)
         assert all(-1e-9 <= part <= 1 + 1e-9 for part in parts)
         assert sum(parts) == pytest.approx(1)
-
-
-@few
-@given(kinds, kinds, st.integers(1, 25))
-def test_a_judge_that_is_stored_and_loaded_goes_on_as_if_nothing_was(
-    before: list[str], after: list[str], seconds: int
-) -> None:
-    size = min(len(before), len(after))
-    phases = (cluster_of(before[:size]), cluster_of(after[:size]))
-    names = [n.name for n in phases[0]]
-    whole, parted = Play(names), Play(names)
-    for play in (whole, parted):
-        play.run(phases[0], seconds)
-    parted.judge = Judge.from_state(parted.judge.state(), Thresholds())
-    assert [whole.run(phases[1], 1) for _ in range(10)] == [
-        parted.run(phases[1], 1) for _ in range(10)
-    ]
-    assert whole.judge.state() == parted.judge.state()
 
 
 def test_state_is_one_typed_value() -> None:
