@@ -4,7 +4,8 @@ import time
 import pytest
 
 from gpuwatch.feed.live import Live
-from gpuwatch.model.event import AnyEvent, Hello, Link, Sample, Tick
+from gpuwatch.feed.queue import wall_us
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample, Tick
 from gpuwatch.transport.node import Node
 
 HERE = Node("here", "localhost", transport="local")
@@ -23,6 +24,18 @@ async def test_ticks_keep_an_absolute_schedule_when_the_loop_is_held_up() -> Non
     await live.close()
     phases_us = [(tick.arrived_us - first.arrived_us + 25_000) % 50_000 - 25_000 for tick in later]
     assert min(map(abs, phases_us)) < 10_000
+
+
+async def test_s41_a_machine_that_slept_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its nodes are all stale at once then, and that is nobody's fault."""
+    live = Live([], 0.05)
+    await taken(live, 2)
+    real = wall_us
+    monkeypatch.setattr("gpuwatch.feed.live.wall_us", lambda: real() + 1_800_000_000)
+    events = await taken(live, 12)
+    await live.close()
+    told = [e.text for e in events if isinstance(e, Fault)]
+    assert told == ["this machine slept, or its clock was set: a step of +1800 s"]
 
 
 async def test_the_story_of_a_link_is_told_in_order_and_ends() -> None:

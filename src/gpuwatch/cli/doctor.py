@@ -10,6 +10,7 @@ from typing import get_args
 import msgspec
 
 from gpuwatch.agent import catalogue
+from gpuwatch.cli.asking import prepared
 from gpuwatch.cli.jobs import job_of, nodes_of
 from gpuwatch.cli.watch import SOME_UNREACHABLE, until_done
 from gpuwatch.errors import UnreachableError
@@ -104,7 +105,7 @@ def doctor(given: Namespace) -> int:
 
 async def _examine(nodes: tuple[Node, ...], interval_s: float) -> Report | None:
     """Watch all nodes until each has streamed or failed; None: interrupted."""
-    live = Live(nodes, interval_s)
+    live = Live(nodes, interval_s, await prepared(nodes))
     patients = {node.name: _Patient(node) for node in nodes}
 
     async def look() -> None:

@@ -30,6 +30,8 @@ ASK_EVERY_S = 60.0
 """How often it is asked which nodes the job has."""
 ASK_SOON_S = 1.0
 """After the last link has dropped: the job may have ended, and whoever knows it is slow."""
+STEP_US = 3_000_000
+"""Steps of this machine's clock that are told."""
 NAMED = 8
 """Nodes that a change is told of by name."""
 
@@ -157,11 +159,19 @@ class Live:
         return "; ".join(filter(None, parts))
 
     async def _tick(self) -> None:
-        """Tick on an absolute schedule; a tick that was not taken in time is not doubled."""
+        """Tick on an absolute schedule; a tick that was not taken in time is not doubled.
+
+        While a machine sleeps its monotonic clock stands still and the wall clock goes on.
+        """
         loop = asyncio.get_running_loop()
-        start = loop.time()
+        start, apart_us = loop.time(), wall_us() - mono_us()
         for number in itertools.count(1):
             await asyncio.sleep(start + number * self.interval_s - loop.time())
+            step_us = wall_us() - mono_us() - apart_us
+            if abs(step_us) >= STEP_US:
+                text = f"this machine slept, or its clock was set: a step of {step_us / 1e6:+.0f} s"
+                self._queue.put(Fault, node=None, source="viewer", text=text)
+            apart_us += step_us
             self._queue.put_tick()
 
 
