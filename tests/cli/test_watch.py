@@ -38,3 +38,15 @@ def test_where_nobody_came_the_reasons_are_told() -> None:
     assert hopeless == [False, True]
     with pytest.raises(UnreachableError, match="n1: no python3; n2: login refused"):
         attendance.exit_code()
+
+
+def test_a_node_that_joined_counts_and_one_that_left_does_not() -> None:
+    attendance = Attendance(("n1", "n2"))
+    for event in (sample("n1"), link("n3", "connecting"), link("n2", "lost", "no answer")):
+        attendance.event(event)
+    assert attendance.size == 3
+    attendance.event(link("n2", "ended", "no node of the job any more"))
+    attendance.event(sample("n3"))
+    attendance.event(link("n3", "ended"))
+    assert attendance.size == 2
+    assert attendance.exit_code() == 0

@@ -1,5 +1,6 @@
 """Ways to a node through a program of this machine: real children, the real ssh and sshd."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -52,6 +53,16 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder whose programs are found before all others."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def ran(*words: str | Path) -> None:
+    """Run a program, and wait until it has ended well."""
+    process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.DEVNULL)
+    assert await process.wait() == 0
 
 
 async def told(watching: Any, node: Node) -> Link:
@@ -200,7 +211,7 @@ def openssh_node(server: Sshd, **changes: Any) -> Node:
 async def test_openssh_logs_in_as_its_own_configuration_says(
     sshd: Start, watching: Any, tmp_path: Path, short: Path
 ) -> None:
-    """One ControlMaster serves both nodes, and what it leaves behind does not hold the end up."""
+    """A ControlMaster that a person has opened serves both nodes, and outlives them."""
     server = sshd()
     config = tmp_path / "config"
     config.write_text(
@@ -208,13 +219,19 @@ async def test_openssh_logs_in_as_its_own_configuration_says(
         f" IdentityFile {server.identity}\n UserKnownHostsFile {server.known_hosts}\n"
         f" ControlMaster auto\n ControlPath {short}/%C\n ControlPersist 60\n"
     )
+    await ran("ssh", "-F", config, "-fN", "gpu001")
     ssh = Ssh(config=config)
     one, two = (Node(f"n{i}", "gpu001", transport="openssh", ssh=ssh) for i in (1, 2))
     async with watching(one) as watch:
         await watch.sample("n1", sequence=1)
     async with watching(two) as watch:
         await watch.sample("n2", sequence=1)
+    await ran("ssh", "-F", config, "-O", "exit", "gpu001")
     assert server.logins() == 1
+    async with watching(one) as watch:
+        await watch.sample("n1", sequence=1)
+        assert names_in(short) == [], "it became a master itself"
+    assert server.logins() == 2
 
 
 @over_sshd

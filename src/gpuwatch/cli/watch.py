@@ -44,7 +44,6 @@ class Attendance:
         self._here: set[str] = set()
         self._reasons: dict[str, str] = dict.fromkeys(names, "no answer yet")
         self._given_up: set[str] = set()
-        self.size = len(self._reasons)
 
     def event(self, event: AnyEvent) -> None:
         """Take one event."""
@@ -52,9 +51,12 @@ class Attendance:
             self._came.add(event.node)
             self._here.add(event.node)
         elif isinstance(event, Link):
+            self._reasons.setdefault(event.node, "no answer yet")
             if event.state != "streaming":
                 self._here.discard(event.node)
-            if event.reason is not None:
+            if event.state == "ended" and event.reason is not None:
+                self._reasons.pop(event.node, None)
+            elif event.reason is not None:
                 hint = f" ({event.hint})" if event.hint else ""
                 self._reasons[event.node] = f"{event.reason}{hint}"
             if event.state == "refused":
@@ -62,6 +64,11 @@ class Attendance:
 
     def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
         """Take nothing of it."""
+
+    @property
+    def size(self) -> int:
+        """How many nodes the job has, reached or not."""
+        return len(self._reasons)
 
     @property
     def came(self) -> int:

@@ -15,10 +15,11 @@ __all__ = ["explained", "line", "login"]
 
 OPTIONS = (
     "BatchMode=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes",
-    "PermitLocalCommand=no", "RemoteCommand=none", "ConnectTimeout=15", "ServerAliveInterval=10",
-    "ServerAliveCountMax=3",
+    "PermitLocalCommand=no", "RemoteCommand=none", "ControlMaster=no", "LogLevel=INFO",
+    "ConnectTimeout=15", "ServerAliveInterval=10", "ServerAliveCountMax=3",
 )  # fmt: skip
-"""Nothing is asked under the screen, nothing forwarded, and a dead connection is noticed."""
+"""Nothing is asked under the screen, nothing forwarded, a dead connection is noticed, what fails is
+said. A master connection that is there is used, but we are none: others' sessions would end with us."""
 FAILED = 255
 """Exit status of ssh itself; any other is the command's (ssh(1))."""
 _LOGIN = re.compile(r"[A-Za-z0-9_.@:%+\\-]+")
