@@ -314,6 +314,37 @@ async def test_s32_s34_a_code_is_asked_for_at_each_host_before_the_screen(
             assert "the host also asks for keyboard-interactive" in outcomes[0].what
 
 
+async def test_a_bastion_asks_once_for_all_nodes_behind_it(sshd: Start) -> None:
+    bastion, inner = sshd(user="ann", password="correct horse"), sshd()
+    inner.admit(bastion)
+    (bastion.folder / "authorized_keys").write_bytes(b"")
+    nodes = [
+        inner.node(
+            name,
+            jump=f"ann@127.0.0.1:{bastion.port}",
+            identity=bastion.identity,
+            known_hosts=bastion.known_hosts,
+        )
+        for name in "abc"
+    ]
+    person = Person("correct horse")
+    async with prepared(person, *nodes) as outcomes:
+        assert opened(outcomes) == [True, True, True]
+    assert person.asked == [("ann@127.0.0.1: password: ", False)]
+    assert bastion.logins() == 1
+
+
+async def test_lines_of_known_hosts_that_are_not_understood_are_told(
+    usual: Sshd, tmp_path: Path
+) -> None:
+    known = tmp_path / "known"
+    known.write_text(f"rubbish\n{usual.known_hosts.read_text()}")
+    dialer = Dialer()
+    told = await dialer.prepare([usual.node(known_hosts=known)], Person())
+    await dialer.close()
+    assert told == [f"{known}:1: not understood, passed over"]
+
+
 async def test_a_node_that_is_down_does_not_keep_the_screen_from_starting(usual: Sshd) -> None:
     person = Person()
     down = usual.node("down", port=free_port())

@@ -268,9 +268,9 @@ async def test_s40_a_proxy_command_needs_no_shell_of_the_user(
 @over_sshd
 async def test_a_proxy_command_that_ends_is_named(usual: Sshd, dial: Dial, config: Config) -> None:
     with pytest.raises(LinkError) as caught:
-        await dial(usual.node(config=config("ProxyCommand true\n")))
+        await dial(usual.node(config=config("ProxyCommand sh -c 'echo no token >&2'\n")))
     place = f"127.0.0.1:{usual.port}"
-    assert caught.value.what == f"the ProxyCommand towards {place} ended before the login"
+    assert caught.value.what == f"the ProxyCommand towards {place} ended before the login: no token"
     assert caught.value.heals
 
 

@@ -9,7 +9,7 @@ import asyncssh
 
 from gpuwatch.transport.host_keys import HostKey, Trust
 from gpuwatch.transport.keys import KeyFiles, Offer
-from gpuwatch.transport.link import Step
+from gpuwatch.transport.link import LinkError, Step
 from gpuwatch.transport.login_limits import Denials
 from gpuwatch.transport.proxy import Proxy
 from gpuwatch.transport.questions import Questions
@@ -25,8 +25,10 @@ CIPHERS = (
 )  # fmt: skip
 """AES-GCM first: with AES in hardware it costs a quarter of what ChaCha20 does."""
 CONNECT_S = 15.0
+"""For a host to answer, then for it to let in."""
+KNOCK_S = 1.5
 MEETING_S = 4.0
-"""How long a login may keep a screen from starting, beside what a person takes to answer."""
+"""The same while a screen waits to start, beside what a person takes to answer."""
 KEEPALIVE_S = 10.0
 KEEPALIVES = 3
 
@@ -71,34 +73,38 @@ class Logins:
         """
         questions = self._questions
         loop = asyncio.get_running_loop()
-        patience_s = CONNECT_S if questions.ask is None else MEETING_S
-        limit = asyncio.timeout(patience_s)
+        knock_s, patience_s = (CONNECT_S,) * 2 if questions.ask is None else (KNOCK_S, MEETING_S)
 
         def extend() -> None:
             with contextlib.suppress(RuntimeError):  # the login is over
                 limit.reschedule(loop.time() + patience_s)
 
         host_key = HostKey(self._trust.known(settings), settings)
-        client = Client(settings, account, host_key, questions, reached=reached, answered=extend)
+        client = Client(settings, account, host_key, questions, reached=reached, went_on=extend)
         async with self._keys.offer(
             settings, client.passphrase if questions.ask else None
         ) as offer:
             if questions.ask is None:
                 self._denials.check(settings, offer.state)
             try:
-                async with limit:
+                async with asyncio.timeout(knock_s) as limit:
                     connection = await self._connected(client, offer, tunnel)
             except asyncssh.ChannelOpenError:
                 raise
             except (OSError, ValueError, asyncssh.Error) as error:
-                if host_key.refusal or "key is revoked" in str(error):
-                    raise host_key.error(line) from None
-                failure = explained(error, Login(settings, line, client, offer))
-                if isinstance(error, asyncssh.DisconnectError) and failure.step == "host key":
-                    self._denials.deny(settings, offer.state, failure)
-                raise failure from None
+                raise self._failure(error, Login(settings, line, client, offer)) from None
         self._denials.welcome(settings)
         return connection
+
+    def _failure(self, error: Exception, login: Login) -> LinkError:
+        """Put in words why a login failed; one that was denied is not tried again at once."""
+        host_key = login.heard.host_key
+        if host_key.refusal or "key is revoked" in str(error):
+            return host_key.error(login.line)
+        failure = explained(error, login)
+        if isinstance(error, asyncssh.DisconnectError) and failure.step == "host key":
+            self._denials.deny(login.settings, login.offer.state, failure)
+        return failure
 
     @property
     def strange(self) -> list[str]:
@@ -114,7 +120,6 @@ class Logins:
     ) -> Connection:
         settings = client.settings
         proxy = await Proxy.start(settings.proxy_command) if settings.proxy_command else None
-        connection = None
         try:
             connection = await asyncssh.connect(
                 tunnel=tunnel or (),
@@ -126,14 +131,23 @@ class Logins:
                 server_host_key_algs=client.host_key.kinds(),
                 **_options(settings),
             )
-        finally:
+        except BaseException:
             if proxy:
-                self._end_with(connection, proxy)
+                await proxy.end()
+                client.complaint = proxy.complaint
+            raise
+        if proxy:
+            self._end_with(connection, proxy)
         return connection
 
-    def _end_with(self, connection: Connection | None, proxy: Proxy) -> None:
+    def _end_with(self, connection: Connection, proxy: Proxy) -> None:
         """Let a ProxyCommand end with its connection."""
-        task = asyncio.create_task(_ended(connection, proxy))
+
+        async def ended() -> None:
+            await connection.wait_closed()
+            await proxy.end()
+
+        task = asyncio.create_task(ended())
         self._proxies.add(task)
         task.add_done_callback(self._proxies.discard)
 
@@ -159,9 +173,3 @@ def _options(settings: Settings) -> dict[str, Any]:
         "keepalive_count_max": KEEPALIVES,
         "utf8_decode_errors": "replace",
     }
-
-
-async def _ended(connection: Connection | None, proxy: Proxy) -> None:
-    if connection:
-        await connection.wait_closed()
-    await proxy.end()

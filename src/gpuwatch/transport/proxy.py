@@ -1,6 +1,6 @@
 """A ProxyCommand: a program that carries a connection in its stdin and stdout (ssh_config(5)).
 
-It is run here and not by asyncssh, which does not wait for it to end.
+It is run here and not by asyncssh, which neither waits for it to end nor hears what it complains of.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import socket
 __all__ = ["Proxy"]
 
 GRACE_S = 0.5
+CAPACITY = 2048
 
 
 class Proxy:
@@ -20,6 +21,8 @@ class Proxy:
     def __init__(self, process: asyncio.subprocess.Process, ours: socket.socket) -> None:
         self.socket = ours
         self._process = process
+        self._errors = b""
+        self._hearing = asyncio.create_task(self._hear())
 
     @classmethod
     async def start(cls, command: str) -> "Proxy":
@@ -34,7 +37,7 @@ class Proxy:
                 *("/bin/sh", "-c", f"exec {command}"),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
-                stderr=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
         except BaseException:
@@ -43,6 +46,12 @@ class Proxy:
         finally:
             theirs.close()
         return cls(process, ours)
+
+    @property
+    def complaint(self) -> str:
+        """The last line that it wrote to stderr, of what is kept of it."""
+        lines = self._errors.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
 
     async def end(self) -> None:
         """Close our end, wait a moment for the program, then kill it and what it started."""
@@ -53,3 +62,12 @@ class Proxy:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
+        finally:
+            # What it started may hold its stderr open.
+            await asyncio.wait({self._hearing}, timeout=GRACE_S)
+            self._hearing.cancel()
+
+    async def _hear(self) -> None:
+        stderr = self._process.stderr
+        while stderr and (data := await stderr.read(CAPACITY)):
+            self._errors = (self._errors + data)[-CAPACITY:]

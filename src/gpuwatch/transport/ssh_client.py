@@ -25,11 +25,12 @@ class Client(asyncssh.SSHClient):
         host_key: judges the key that the host shows.
         questions: answers what the host asks.
         reached: told each step.
-        answered: told after each answer, since a person takes their time.
+        went_on: told when the host has answered, and when a person has: both take their time.
 
     Attributes:
         unanswered: methods by which the host asks a person, and that nobody answered.
         answered: whether anything was.
+        complaint: of the ProxyCommand, if there was one.
     """
 
     def __init__(
@@ -40,16 +41,17 @@ class Client(asyncssh.SSHClient):
         questions: Questions,
         *,
         reached: Callable[[Step], None],
-        answered: Callable[[], None],
+        went_on: Callable[[], None],
     ) -> None:
         self.settings = settings
         self._account = account
         self.host_key = host_key
         self.unanswered: list[str] = []
         self.answered = False
+        self.complaint = ""
         self._questions = questions
         self._reached = reached
-        self._answered = answered
+        self._went_on = went_on
         self._connection: asyncssh.SSHClientConnection | None = None
         self._asked: dict[str, int] = {}
 
@@ -67,6 +69,7 @@ class Client(asyncssh.SSHClient):
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         """Take the connection."""
         self._connection = conn
+        self._went_on()
         self._reached("connect")
 
     def validate_host_public_key(
@@ -107,7 +110,7 @@ class Client(asyncssh.SSHClient):
     def passphrase(self, prompt: str) -> str | None:
         """Ask for the passphrase of a key."""
         text = self._questions.passphrase(prompt)
-        self._answered()
+        self._went_on()
         return text
 
     def _answer(
@@ -128,7 +131,7 @@ class Client(asyncssh.SSHClient):
                 if count <= TRIES and sum(self._asked.values()) <= ROUNDS
                 else None
             )
-            self._answered()
+            self._went_on()
         if None in answers:
             self._refuse(method)
         elif answers:

@@ -181,8 +181,9 @@ def _ssh_error(error: asyncssh.Error, login: Login) -> LinkError:
 
 def _closed_early(login: Login) -> LinkError:
     if login.settings.proxy_command:
+        said = f": {sanitize(login.heard.complaint)}" if login.heard.complaint else ""
         return LinkError(
-            f"the ProxyCommand towards {login.place} ended before the login",
+            f"the ProxyCommand towards {login.place} ended before the login{said}",
             login.step,
             f"try: {login.line}",
             heals=True,
