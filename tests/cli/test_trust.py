@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.errors import InputError
+from gpuwatch.job import trust
+from gpuwatch.job.file import read
+from gpuwatch.verdict.thresholds import parse
 from gpuwatch_process import COMMAND, environment, run_gpuwatch
 from terminal import Terminal
 
@@ -62,28 +66,29 @@ def test_no_is_the_answer_that_is_meant_by_default(
     assert code == 2
     assert f"ssh.command: {job.parent}/relay '{{agent}}' '{{node}}'" in told
     assert not (job.parent / "ran").exists()
-    assert headless(job)[0] == 2
+    assert not (job.parent / "state").exists()
 
 
 def test_yes_holds_until_the_file_or_what_it_names_changes(
-    job: Path, asked: Callable[[Path, bytes], tuple[int, str]]
+    job: Path, asked: Callable[[Path, bytes], tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert asked(job, b"y")[0] == 0
     assert (job.parent / "ran").exists()
     (kept,) = (job.parent / "state/gpuwatch/trusted").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.parent.stat().st_mode & 0o777 == 0o700
-    (job.parent / "ran").unlink()
-    assert headless(job)[0] == 0
 
+    monkeypatch.setenv("XDG_STATE_HOME", str(job.parent / "state"))
+    trust.require(job, read(job, parse))
     copy = job.with_name("copy.yaml")
     copy.write_text(JOB)
-    assert headless(copy)[0] == 2
-    (job.parent / "relay").write_text(RELAY + "# changed\n")
-    assert headless(job)[0] == 2
-    (job.parent / "relay").write_text(RELAY)
-    job.write_text(JOB + "# changed\n")
-    assert headless(job)[0] == 2
+    with pytest.raises(InputError, match="not trusted"):
+        trust.require(copy, read(copy, parse))
+    for changed, text in ((job.with_name("relay"), RELAY), (job, JOB)):
+        changed.write_text(text + "# changed\n")
+        with pytest.raises(InputError, match="not trusted"):
+            trust.require(job, read(job, parse))
+        changed.write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +100,15 @@ def test_yes_holds_until_the_file_or_what_it_names_changes(
     ],
 )  # fmt: skip
 def test_whatever_can_run_is_asked_about(job: Path, text: str, key: str) -> None:
-    (job.parent / "mine").write_text(f"ProxyCommand touch {job.parent}/ran\n")
     job.write_text(f"nodes: 127.0.0.1\n{text}\n")
-    code, told = headless(job)
-    assert code == 2
-    assert f"names what runs on this machine: {key}; read it" in told
-    assert not (job.parent / "ran").exists()
+    with pytest.raises(InputError, match=f"names what runs on this machine: {key}; read it"):
+        trust.require(job, read(job, parse))
 
 
 def test_what_is_too_long_to_be_read_is_refused(job: Path) -> None:
     job.write_text(JOB.replace('"{node}"', f'"{{node}}", {"x" * 300}'))
-    assert "shorten what has over 300 characters" in headless(job)[1]
+    with pytest.raises(InputError, match="shorten what has over 300 characters"):
+        trust.require(job, read(job, parse))
 
 
 def test_a_file_that_runs_nothing_is_not_asked_about(tmp_path: Path) -> None:

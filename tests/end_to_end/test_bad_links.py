@@ -120,7 +120,7 @@ async def test_each_kind_of_bad_link_is_told_and_comes_back(sshd: Sshd, tmp_path
         sinks = watch.start(time.time_ns() // 1000, now_us())
         engine = watch.engine((*sinks, seen))
         try:
-            await seen.until(lambda: all(len(seen.samples(n)) > 2 for n in ports), 20)
+            await seen.until(lambda: all(len(seen.samples(n)) > 1 for n in ports), 20)
             began = now_us()
             proxies["stopped"].flowing.clear()
             proxies["slow"].rate = SLOW_BYTES
@@ -129,7 +129,7 @@ async def test_each_kind_of_bad_link_is_told_and_comes_back(sshd: Sshd, tmp_path
             await seen.until(lambda: now_us() >= began + 2 * US, 5)
             await proxies["dropped"].listen()
             dropped_until = now_us()
-            await seen.until(lambda: now_us() >= began + 7.5 * US, 10)
+            await seen.until(lambda: now_us() >= began + 7.2 * US, 10)
             proxies["stopped"].flowing.set()
             stopped_until = now_us()
             await seen.until(lambda: seen.samples("stopped", stopped_until), 10)

@@ -90,10 +90,14 @@ def by_openssh(sshd: Start) -> Node:
     return replace(sshd().node("n"), transport="openssh")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize(
-    "reach",
-    [by_command, pytest.param(by_openssh, marks=[*NEEDS_SSHD, needs("ssh", "openssh-client")])],
+    ("reach", "how"),
+    [
+        (by_command, signal.SIGKILL),
+        pytest.param(
+            by_openssh, signal.SIGSTOP, marks=[*NEEDS_SSHD, needs("ssh", "openssh-client")]
+        ),
+    ],
 )
 def test_a_viewer_that_is_killed_or_stopped_leaves_no_agent(
     reach: Callable[[Start], Node], how: int, sshd: Start, mark: str, tmp_path: Path

@@ -25,8 +25,8 @@ STEADY_S = 60.0
 MAX_REASON = 400
 ALLOWED = 1 << 16
 """Bytes that a node may send an interval, or a second: some 16 times what one with 8 GPUs does."""
-SAVED = 1 << 21
-"""Bytes that it may have saved up: as many as SSH holds back while a link stands still."""
+SAVED = 1 << 20
+"""Bytes that it may have saved up: the names of thousands of entities come at once."""
 FLOOD_HINT = "look at what its rc files start in the background, and who else has this login"
 
 State = Literal["connecting", "streaming", "lost", "refused", "ended"]
