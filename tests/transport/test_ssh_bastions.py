@@ -183,6 +183,17 @@ async def test_a_bastion_that_is_down_is_named(usual: Sshd, dial: Dial) -> None:
     assert caught.value.heals
 
 
+async def test_a_bastion_that_denies_is_asked_once_for_all_nodes_behind_it(
+    cluster: Cluster, dial: Dial
+) -> None:
+    bastion, nodes = cluster(4)
+    (bastion.folder / "authorized_keys").write_bytes(b"")
+    for node in nodes:
+        with pytest.raises(LinkError, match=r"^bastion root@.*: permission denied for root"):
+            await dial(node)
+    assert bastion.log.read_text().count("Failed publickey for root") == 1
+
+
 async def test_a_bastion_that_forwards_nothing_is_told(cluster: Cluster, dial: Dial) -> None:
     bastion, [node] = cluster(1, "AllowTcpForwarding no")
     with pytest.raises(LinkError) as caught:

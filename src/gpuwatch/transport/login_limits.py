@@ -16,6 +16,8 @@ LOGINS = 32
 JITTER_S = 0.05
 HELD_S = 300.0
 """At most: fail2ban locks out who fails five times in ten minutes."""
+HELD_FIRST_S = 15.0
+"""The same where nobody was let in before: one denial at a bastion is all nodes' behind it."""
 
 
 class Gates:
@@ -49,7 +51,7 @@ class Gates:
 
 
 class Denials:
-    """Remembers who was let in once and then denied: that is not tried again with the same keys.
+    """Remembers who was denied: that is not tried again soon with the same keys.
 
     An agent that is gone or a certificate that is over would else be a storm of failed logins,
     and some hosts lock out those who fail often.
@@ -80,6 +82,6 @@ class Denials:
 
     def deny(self, who: Hashable, state: bytes, error: LinkError) -> None:
         """Take note of a login that was denied."""
-        if who in self._let_in:
-            pause_s = HELD_S * random.uniform(0.6, 1)  # noqa: S311 - no secret
-            self._denied[who] = asyncio.get_running_loop().time() + pause_s, state, error
+        longest_s = HELD_S if who in self._let_in else HELD_FIRST_S
+        pause_s = longest_s * random.uniform(0.6, 1)  # noqa: S311 - no secret
+        self._denied[who] = asyncio.get_running_loop().time() + pause_s, state, error
