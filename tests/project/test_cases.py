@@ -2,7 +2,8 @@
 
 E are readings of GPUs; K are of /proc, /sys, the kernel, containers and clocks; S are of SSH and the
 start on a node; D are stories of slow jobs; R are rules of thumb that go wrong; Va to Vz are
-situations with a known verdict. A test names one in its name (`test_k26_...`, `test_vc_...`) or in its text (`K26`, `Vc`).
+situations with a known verdict. A test names one in its name (`test_k26_...`, `test_vc_...`) or in
+its text (`K26`, `Vc`).
 """
 
 import re
@@ -21,7 +22,7 @@ CASES = [
     )),
     *(f"S{number:02}" for number in (
         1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 14, 15, 17, 19, 20, 22, 23, 24, 25, 27, 29, 30, 31, 32, 34, 36, 37, 38, 39,
-        40, 43, 44, 46,
+        40, 41, 43, 44, 46,
     )),
     *(f"D{number:02}" for number in (1, 7, 9, 15, 19, 35, 44, 48, 60, 67, 71, 72)),
     *(f"R{number:02}" for number in range(1, 45)),
