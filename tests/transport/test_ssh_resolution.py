@@ -55,6 +55,7 @@ def test_no_name_of_a_bastion_makes_it_fail(text: str) -> None:
 
 @given(st.text(max_size=60))
 @example("/home/o'brien/known_hosts")
+@example(".")
 def test_no_value_that_ssh_prints_makes_it_fail(value: str) -> None:
     for keyword in ("hostname", "user", "proxyjump", "proxycommand", "identityfile",
                     "identityagent", "userknownhostsfile", "addressfamily"):  # fmt: skip
@@ -153,6 +154,16 @@ async def test_a_configuration_that_ssh_refuses_is_told(config: Config) -> None:
     with pytest.raises(LinkError, match="config: line 2: Bad configuration option") as caught:
         await resolve(Target("gpu1"), Ssh(config=file))
     assert not caught.value.heals
+
+
+@CLIENT
+@pytest.mark.parametrize("option", ["RevokedHostKeys", "KnownHostsCommand", "ProxyUseFdpass"])
+async def test_what_only_ssh_follows_is_left_to_it(option: str, config: Config) -> None:
+    """A host whose key was revoked in a way that is not understood here is not logged in to."""
+    value = "yes" if option == "ProxyUseFdpass" else "/bin/true"
+    with pytest.raises(LinkError, match=f"{option} is followed by ssh alone") as caught:
+        await resolve(Target("gpu1"), Ssh(config=config(f"{option} {value}\n")))
+    assert caught.value.hint == "set ssh.transport: openssh"
 
 
 @pytest.mark.parametrize(

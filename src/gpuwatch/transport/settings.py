@@ -22,6 +22,9 @@ YES = ("yes", "true")
 ON_FIRST_USE = ("accept-new", "no", "off", "false")
 """What StrictHostKeyChecking may say for hosts that were never seen to be trusted at once."""
 
+NOT_FOLLOWED = ("RevokedHostKeys", "KnownHostsCommand", "ProxyUseFdpass")
+"""Options that ssh alone follows, and without which a host is not reached, or must not be."""
+
 _UNSAFE_HOST = re.compile(r"^-|[\s\x00-\x1f\x7f'\"`$\\;&<>|(){}]")
 _UNSAFE_USER = re.compile(r"^-|[\x00-\x1f\x7f'\"`;&<>|(){}$]|\s-|\\$")
 """What ssh itself takes in no name, since names are put into commands (ssh.c, 9.6)."""
@@ -116,13 +119,20 @@ def settings_of(options: Options, target: Target, ssh: Ssh) -> Settings:
     """Return how to reach a host: the job file's words first, then those of the configuration.
 
     Raises:
-        LinkError: a name that must not come into a command.
+        LinkError: a name that must not come into a command, or an option that is not followed.
     """
 
     def first(keyword: str) -> str | None:
         value = options.get(keyword, [""])[0]
         return None if value.lower() in NONE else value
 
+    for option in NOT_FOLLOWED:
+        if (first(option.lower()) or "no").lower() != "no":
+            raise LinkError(
+                f"ssh configuration: {option} is followed by ssh alone",
+                "resolve",
+                "set ssh.transport: openssh",
+            )
     host = first("hostname") or target.host
     user = first("user") or target.user or getpass.getuser()
     port = int(first("port") or DEFAULT_PORT)
@@ -187,8 +197,7 @@ class _Tokens:
     def path(self, text: str) -> Path:
         """Return the path that a text with tokens, variables and `~` names."""
         text = re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), text)
-        text = self.expanded(text)
-        return home() / text[2:] if text.startswith("~/") else Path(text)
+        return _path(self.expanded(text))
 
 
 def _agent(values: list[str], tokens: _Tokens) -> str | None:
@@ -208,5 +217,8 @@ def _existing(paths: Iterable[Path]) -> tuple[Path, ...]:
 def _known_hosts(ssh: Ssh, *texts: str | None) -> tuple[Path, ...]:
     if ssh.known_hosts:
         return (ssh.known_hosts.expanduser(),)
-    words = [Path(word) for text in texts if text for word in text.split()]
-    return tuple(home() / word.relative_to("~") if word.parts[0] == "~" else word for word in words)
+    return tuple(_path(word) for text in texts if text for word in text.split())
+
+
+def _path(text: str) -> Path:
+    return home() / text[2:] if text.startswith("~/") else Path(text)
