@@ -3,16 +3,17 @@
 import argparse
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from gpuwatch.agent import catalogue
-from gpuwatch.agent.metric import LABEL
+from gpuwatch.agent.metric import LABEL, Metric
 from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
 from gpuwatch.model.verdict import CAUSES, LETTERS, STATES
-from gpuwatch.report.types import schema
+from gpuwatch.recording import schema
+from gpuwatch.report.types import schema as schema_of_report
 from gpuwatch.verdict import causes, thresholds
 from gpuwatch.verdict.advice import ADVICE
 
@@ -35,15 +36,21 @@ def verdicts() -> str:
     return _page(_verdicts())
 
 
+def recording() -> str:
+    """Return docs/recording.md: files, tables and columns of a recording, and how to ask them."""
+    return _page(_recording())
+
+
 def report_schema() -> str:
     """Return docs/report.schema.json."""
-    return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(schema_of_report()), indent=2).decode() + "\n"
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "metrics.md": metrics,
     "commands.md": commands,
     "verdicts.md": verdicts,
+    "recording.md": recording,
     "report.schema.json": report_schema,
 }
 
@@ -153,7 +160,7 @@ def _verdicts() -> Iterator[str]:
         yield ""
         yield rest[:1].upper() + rest[1:]
     yield ""
-    yield (HERE / "parts" / "recompute.md").read_text("utf-8").rstrip()
+    yield _part("recompute.md")
     yield ""
     yield "## What to do"
     yield ""
@@ -163,12 +170,68 @@ def _verdicts() -> Iterator[str]:
     yield ""
     yield "## Thresholds"
     yield ""
-    yield "Each can be set under `thresholds:` in the job file; a recording keeps those that it was judged with."
+    yield "Each can be set under `thresholds:` in the job file, or by `--thresholds`; a recording keeps those that it was judged"
+    yield "with, and `gpuwatch report REC --rejudge --thresholds lost=20` tells what others would change."
     yield ""
     yield from _table(
         ("name", "default", "allowed", "meaning", "source"),
         ((f"`{r.name}`", r.default, r.allowed, r.meaning, r.source) for r in thresholds.table()),
     )
+
+
+TABLES = {
+    "link": "How each node is reached: every step and why it failed.",
+    "tick": "When the job was judged.",
+    "event": "Agents that started, faults, markers.",
+    "verdict": "What was shown, one row a job, node and rank at each tick.",
+    "shown": "The same with all evidence, as JSON; a verdict that did not change is null.",
+    "judge_state": "What the judge had learned, at each seal.",
+}
+"""The tables that are not of the catalogue, in words."""
+
+
+def _recording() -> Iterator[str]:
+    yield "# Recordings"
+    yield ""
+    yield _part("recording.md")
+    yield ""
+    yield "## Tables"
+    yield ""
+    yield f"Tables of samples begin with {_columns(schema.STAMP | schema.AGENT)}; `node` has as well"
+    yield f"{_columns(schema.SAMPLE)}. Then come the columns that tell whose a row is, and the"
+    yield "values, which [metrics.md](metrics.md) has with units and sources:"
+    yield ""
+    yield from _table(
+        ("table", "whose", "values"),
+        (
+            (f"`{s}`", _names(catalogue.LABELS[s]), str(len(catalogue.VALUES[s])))
+            for s in catalogue.SCOPES
+        ),
+    )
+    yield ""
+    yield "The others:"
+    yield ""
+    yield from _table(
+        ("table", "holds", "columns"),
+        (
+            (f"`{name}`", TABLES[name], _columns(schema.schema(name)))
+            for name in schema.tables()
+            if name not in catalogue.SCOPES
+        ),
+    )
+
+
+def _columns(types: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}` ({dtype})" for name, dtype in types.items())
+
+
+def _names(rows: Iterable[Metric]) -> str:
+    return ", ".join(f"`{row.name}`" for row in rows)
+
+
+def _part(name: str) -> str:
+    """Return what a person wrote for a page."""
+    return (HERE / "parts" / name).read_text("utf-8").rstrip()
 
 
 def _advice() -> Iterator[tuple[str, ...]]:

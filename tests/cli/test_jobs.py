@@ -89,6 +89,13 @@ def test_srun_needs_a_slurm_job(
             nodes_of(job)
 
 
+def test_thresholds_that_are_given_stand_above_the_files(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("nodes: n1\nthresholds: {retransmit: 0.2%, lost: 40%}\n")
+    asked = Namespace(job=str(file), slurm=None, thresholds="retransmit=0.5%,confirm_after=1m")
+    assert job_of(asked).thresholds == {"retransmit": 0.005, "lost": 0.4, "confirm_after": 60.0}
+
+
 def test_a_key_that_nothing_acts_on_is_told_and_not_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

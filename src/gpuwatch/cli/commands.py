@@ -41,6 +41,11 @@ _JOB = (
     ),
     Argument("--slurm", "the nodes of a Slurm job", MappingProxyType({"metavar": "ID"})),
 )
+_GIVEN = "pairs (confirm_after=1m,lost=20) or a YAML file of them"
+_JUDGED = (
+    *_JOB,
+    Argument("--thresholds", f"thresholds to judge by instead of the job file's: {_GIVEN}", MappingProxyType({"metavar": "GIVEN"})),
+)  # fmt: skip
 _RECORDING = Argument("recording", "a recording's folder", MappingProxyType({"metavar": "REC"}))
 _JSON = Argument("--json", "one JSON document on stdout", _SWITCH)
 
@@ -48,7 +53,7 @@ LIVE = Command(
     "",
     "what a training job waits on, live: network, storage or CPU, and who is to blame",
     (
-        *_JOB,
+        *_JUDGED,
         Argument("--record", "record, also when this machine alone is watched", _SWITCH),
         Argument("--no-record", "do not record", _SWITCH),
         Argument("--version", "print the version", {"action": "version", "version": __version__}),
@@ -63,7 +68,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
             "record",
             "record without a screen, until interrupted",
             (
-                *_JOB,
+                *_JUDGED,
                 Argument("--out", "folder for the recording, new or empty", {"metavar": "DIR"}),
                 Argument("--for", "stop after a time such as 10m", {"metavar": "TIME", "dest": "time"}),
             ),
@@ -77,13 +82,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
                 _RECORDING,
                 _JSON,
                 Argument("--rejudge", "judge anew instead of telling what was shown", _SWITCH),
-                Argument("--thresholds", "with --rejudge: judge by other thresholds and tell what that changes; pairs (retransmit=0.5%%,lost=20%%) or a YAML file of them", {"metavar": "GIVEN"}),
+                Argument("--thresholds", f"with --rejudge: judge by other thresholds and tell what that changes: {_GIVEN}", {"metavar": "GIVEN"}),
                 Argument("--from", "begin at an ISO time, or 10 minutes after the start (+10m) or before the end (--from=-10m)", {"metavar": "TIME", "dest": "begin"}),
                 Argument("--to", "end there, likewise", {"metavar": "TIME", "dest": "end"}),
             ),
             "gpuwatch.cli.report:report",
         ),
-        Command("snapshot", "one look at a job, then exit", (*_JOB, _JSON), "gpuwatch.cli.snapshot:snapshot"),
+        Command("snapshot", "one look at a job, then exit", (*_JUDGED, _JSON), "gpuwatch.cli.snapshot:snapshot"),
         Command(
             "doctor",
             "how far each node is reached, what can be read there, and what to do about it",

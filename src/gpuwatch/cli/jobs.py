@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gpuwatch.cli.thresholds import of_argument
 from gpuwatch.errors import InputError
 from gpuwatch.job import trust
 from gpuwatch.job.given import from_argument, from_slurm, names_a_file, this_machine
@@ -29,11 +30,20 @@ _UNUSED = (
 def job_of(given: Namespace) -> Job:
     """Return the job that a command is about: a file, a node set, a Slurm job, this machine.
 
-    A file that has this machine run something is asked about, once.
+    A file that has this machine run something is asked about, once. Thresholds that are given stand
+    above the file's.
 
     Raises:
         InputError: what is wrong with it, or that it is not trusted.
     """
+    job = _named(given)
+    others = getattr(given, "thresholds", None)
+    if others is None:
+        return job
+    return msgspec.structs.replace(job, thresholds=job.thresholds | of_argument(others))
+
+
+def _named(given: Namespace) -> Job:
     if given.job is not None and given.slurm is not None:
         raise InputError("a job and --slurm are given; one of the two is wanted")
     if given.slurm is not None:
