@@ -62,9 +62,11 @@ def test_without_a_terminal_nothing_runs_and_what_to_do_is_told(job: Path) -> No
 def test_no_is_the_answer_that_is_meant_by_default(
     job: Path, asked: Callable[[Path, bytes], tuple[int, str]]
 ) -> None:
+    room = trust.MAX_SHOWN - len(f"{job.parent}/relay '{{agent}}' '{{node}}' ")
+    job.write_text(JOB.replace('"{node}"', f'"{{node}}", {"x" * room}'))
     code, told = asked(job, b"")
     assert code == 2
-    assert f"ssh.command: {job.parent}/relay '{{agent}}' '{{node}}'" in told
+    assert f"ssh.command: {job.parent}/relay '{{agent}}' '{{node}}' {'x' * room} Trust" in told
     assert not (job.parent / "ran").exists()
     assert not (job.parent / "state").exists()
 

@@ -267,7 +267,7 @@ async def test_what_keeps_openssh_out_is_told(sshd: Start, watching: Any, tmp_pa
 @pytest.mark.parametrize(
     "changes",
     [
-        {"user": "$(touch x)"}, {"user": "a;b"}, {"user": "`a`"},
+        {"user": "$(touch x)"}, {"user": "a;b"}, {"user": "`a`"}, {"user": "-oProxyCommand=x"},
         {"ssh": Ssh(jump="-oProxyCommand=touch x")}, {"ssh": Ssh(jump="a,-oProxyCommand=x")},
         {"ssh": Ssh(jump="$(touch x)@bastion")}, {"ssh": Ssh(jump="a b")},
     ],

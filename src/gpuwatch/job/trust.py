@@ -65,7 +65,7 @@ def _runs(job: Job) -> Iterator[tuple[str, str]]:
 def _agreed(file: Path, runs: dict[str, str]) -> bool:
     sys.stderr.write(f"{sanitize(str(file))} has this machine run:\n")
     for key, text in runs.items():
-        sys.stderr.write(f"  {key}: {sanitize(text)}\n")
+        sys.stderr.write(f"  {key}: {sanitize(text, MAX_SHOWN)}\n")
     sys.stderr.write("Trust it as it is now? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -22,7 +22,7 @@ OPTIONS = (
 said. A master connection that is there is used, but we are none: others' sessions would end with us."""
 FAILED = 255
 """Exit status of ssh itself; any other is the command's (ssh(1))."""
-_LOGIN = re.compile(r"[A-Za-z0-9_.@:%+\\-]+")
+_LOGIN = re.compile(r"(?!-)[A-Za-z0-9_.@:%+\\-]+")
 _JUMP = re.compile(r"(?!-)[A-Za-z0-9_.@:%+\[\]-]+(, ?(?!-)[A-Za-z0-9_.@:%+\[\]-]+)*")
 
 FAILURES: tuple[tuple[str, Step, str, str, bool], ...] = (
