@@ -56,6 +56,7 @@ def test_no_name_of_a_bastion_makes_it_fail(text: str) -> None:
 @given(st.text(max_size=60))
 @example("/home/o'brien/known_hosts")
 @example(".")
+@example("~0")
 def test_no_value_that_ssh_prints_makes_it_fail(value: str) -> None:
     for keyword in ("hostname", "user", "proxyjump", "proxycommand", "identityfile",
                     "identityagent", "userknownhostsfile", "addressfamily"):  # fmt: skip

@@ -211,7 +211,7 @@ def _agent(values: list[str], tokens: _Tokens) -> str | None:
 
 
 def _existing(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(path for path in (p.expanduser() for p in paths) if path.is_file()))
+    return tuple(dict.fromkeys(path for path in paths if path.is_file()))
 
 
 def _known_hosts(ssh: Ssh, *texts: str | None) -> tuple[Path, ...]:
@@ -221,4 +221,6 @@ def _known_hosts(ssh: Ssh, *texts: str | None) -> tuple[Path, ...]:
 
 
 def _path(text: str) -> Path:
-    return home() / text[2:] if text.startswith("~/") else Path(text)
+    if text.startswith("~/"):
+        return home() / text[2:]
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - that of Path raises where there is no such user
