@@ -59,7 +59,8 @@ def main(folder: Path) -> None:
             if word.strip() == "stop":
                 os.kill(int((folder / "pid").read_text()), signal.SIGSTOP)
                 words = ["cat", str(folder / "mnt/file")]
-                asked.append(subprocess.Popen(words, stderr=subprocess.DEVNULL))
+                quiet = subprocess.DEVNULL
+                asked.append(subprocess.Popen(words, stdout=quiet, stderr=quiet))
             if word.strip() == "go":
                 os.kill(int((folder / "pid").read_text()), signal.SIGCONT)
             reading = mounts.read()
