@@ -124,3 +124,23 @@ def test_what_was_not_called_in_time_is_late(sources: Sources, gate: tuple[int, 
     assert round_.late == {"pressure", "tcp"}
     assert sources.read().rows.keys() == {"clock", "cpu", "pressure", "tcp"}
     os.write(gate[1], b".")
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "passed_s", "wait_s"),
+    [
+        (5.0, 0.0, 0.2), (5.0, 0.19, 0.01), (5.0, 0.2, 0.2), (5.0, 0.75, 0.05), (5.0, 0.81, crew.FOR_EVER),
+        (5.0, 7.0, crew.FOR_EVER), (2.0, 0.1, 0.4), (2.0, 0.6, crew.FOR_EVER), (1.0, 0.1, crew.FOR_EVER),
+    ],
+)  # fmt: skip
+def test_samples_lie_evenly_between_two_ticks_and_none_beside_the_next(
+    rate_hz: float, passed_s: float, wait_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Board()
+    board.thread_rate_hz = rate_hz
+    idle = Crew([], board, 1.0, lambda: None)
+    idle.read(1000.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0 + passed_s)
+    waits = idle.until_sample_s()
+    monkeypatch.undo()
+    assert waits == pytest.approx(wait_s)

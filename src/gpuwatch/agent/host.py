@@ -72,7 +72,7 @@ class Board(object):
         gpu_address: GPU index to its PCI address, of those that are known.
         own_pids: the agent and its children, never part of a job.
         job: the job's processes; none until they were looked for.
-        lateness_us: how late the present tick or sample began.
+        lateness_us: how late the present tick began.
         dropped: frames dropped since the start, as the link was too slow.
         ports: interfaces that are the node's physical ports.
         nccl: of the environments of ranks, as far as they can be read, what may leave a node, and what
