@@ -26,6 +26,7 @@ class Gpu:
     dram: float | None = None
     reasons: int | None = None
     pcie_mb: float | None = None
+    more: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,15 @@ class Rank:
     loader_delay: float = 0.0
     loaders: int = 16
     loaders_on: int | None = None
+    far: bool | None = None
     checkpoint: Mapping[str, float] = field(default_factory=dict)
     workers: int = 0
     worker_run: float = 1.0
+    worker_while: tuple[float, float] = (1.0, 1.0)
+    """Shares of its time that a worker thread runs while the GPU is busy, and while it is idle."""
     read_mb: float = 50.0
     write_mb: float = 0.0
+    main_read_mb: float = 0.0
     checkpoint_write_mb: float = 0.0
     world: int | None = None
     group: str = "slurm:1"
@@ -81,6 +86,7 @@ class Nic:
     carrier: int = 1
     paused_us: float | None = None
     pauses_us: float | None = None
+    more: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,12 +115,19 @@ class Node:
     absent: Mapping[str, str] = field(default_factory=dict)
     without: frozenset[tuple[str, str]] = frozenset()
     held: bool = True
+    guests: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    """Memory that other processes hold, by GPU and process; ranks are 1000 and following."""
     cgroup: Mapping[str, float] = field(default_factory=dict)
     mounts: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    names: Mapping[str, float] = field(default_factory=dict)
+    """What else mounts count: requests for metadata."""
     rdma: Mapping[str, float] = field(default_factory=dict)
     swap_in_pages: float = 0.0
     softirq: float = 0.0
     addresses: str = ""
+    more: Mapping[str, float] = field(default_factory=dict)
+    """What else the node counts, as `gpu.more` is what else a GPU does."""
+    cores: Mapping[int, float] = field(default_factory=dict)
 
     def rates(self) -> Rates:
         """Return what each entity's counters gain a second, and what its gauges read."""
@@ -124,6 +137,8 @@ class Node:
             found["gpu", (i, f"GPU-{self.name}-{i}", gpu.model)] = _gpu(gpu)
             if self.held:
                 found["gpu_process", (i, 1000 + i)] = {"gpu_memory_bytes": 4e10}
+        for guest, held in self.guests.items():
+            found["gpu_process", guest] = {"gpu_memory_bytes": held}
         for i, rank in enumerate(self.ranks):
             found.update(_rank(rank, i))
         for nic in self.nics:
@@ -132,11 +147,18 @@ class Node:
         if self.rdma:
             found["rdma", ("mlx5_0/1", "eth0", "Ethernet")] = dict(self.rdma)
         for mount, read_ms in self.mounts.items():
-            found["mount", mount] = {"read_ops": 10, "read_exe_ms": 10 * read_ms, "waiting": 2}
+            found["mount", mount] = {
+                "read_ops": 10,
+                "read_exe_ms": 10 * read_ms,
+                "waiting": 2,
+                **self.names,
+            }
         if self.cgroup:
             found["cgroup", ("/job", "slurm:1", None)] = {"ranks": len(self.ranks), **self.cgroup}
         for queue, cores in self.kworkers.items():
             found["kworker", (queue,)] = {"kworker_cpu_ms": cores * 1000}
+        for core, share in self.cores.items():
+            found["cpu_core", (core,)] = {"softirq_ms": share * 1000}
         for subject, reason in self.absent.items():
             found["absence", (subject, reason)] = {}
         return found
@@ -154,7 +176,7 @@ class Node:
             "tcp_slow_start_retrans": 0, "tcp_dsack_received": self.dsack, "tcp_sack_reorder": 0,
             "pressure_io_some_us": self.io_pressure * 1e6, "pressure_cpu_some_us": 0,
             "swap_in_pages": self.swap_in_pages, "cpu_hottest_softirq_ms": self.softirq * 1000,
-            **self._received(),
+            **self._received(), **self.more,
         }  # fmt: skip
 
     def _received(self) -> dict[str, float]:
@@ -183,7 +205,7 @@ def _gpu(gpu: Gpu) -> dict[str, float]:
         "gpm_sm_pct": gpu.sm, "gpm_tensor_pct": gpu.tensor, "gpm_dram_pct": gpu.dram,
         "gpu_lost": int(gpu.lost), "xid": gpu.xid, "xids": gpu.xids,
         "event_reasons": gpu.reasons,
-        "pcie_rx_bytes": gpu.pcie_mb and gpu.pcie_mb * 1e6, "pcie_tx_bytes": gpu.pcie_mb and gpu.pcie_mb * 1e6,
+        "pcie_rx_bytes": gpu.pcie_mb and gpu.pcie_mb * 1e6, "pcie_tx_bytes": gpu.pcie_mb and gpu.pcie_mb * 1e6, **gpu.more,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
@@ -194,6 +216,7 @@ def _nic(nic: Nic) -> dict[str, float]:
         "tx_packets": nic.tx_mb * 700, "rx_errors": nic.errors, "tx_errors": 0,
         "rx_pause_us": nic.paused_us, "tx_pause_us": nic.pauses_us,
         "carrier_changes": nic.flaps, "carrier": nic.carrier, "speed_mbps": nic.speed,
+        **nic.more,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
@@ -206,24 +229,30 @@ def _rank(rank: Rank, index: int) -> Rates:
         "checkpoint": (rank.checkpoint, 1, 0.1, 0.0, rank.checkpoint_write_mb),
         "worker": ({"run": 1.0}, rank.workers, rank.worker_run, 0.0, 0.0),
     }
+    read = {"loader": rank.read_mb, "main": rank.main_read_mb}
     for role, (waits, threads, run, delay, write_mb) in roles.items():
         if not waits or not threads:
             continue
         found["thread_group", (rank.group, rank.name, role, rank.pid + index, index)] = {
             "threads": threads, "sampled_threads": threads, "samples": 5 * threads,
             "run_ns": run * threads * 1e9, "delay_ns": delay * threads * 1e9,
-            "storage_read_bytes": (rank.read_mb if role == "loader" else 0.0) * 1e6,
+            "storage_read_bytes": read.get(role, 0.0) * 1e6,
             "storage_write_bytes": write_mb * 1e6, "world_size": rank.world or 0,
             **({} if rank.age_s is None else {"age_s": rank.age_s}),
         }  # fmt: skip
         busy = (rank.gpu.util or 0) / 100
+        counts = rank.worker_while if role == "worker" else (1.0, 1.0)
         for wait, share in waits.items():
-            for state, part in (("busy", busy), ("idle", 1 - busy)):
+            for state, part in (("busy", busy * counts[0]), ("idle", (1 - busy) * counts[1])):
                 labels = (rank.group, rank.name, role, wait, state)
                 found["thread_wait", labels] = {"wait_samples": 5 * threads * share * part}
     if rank.loaders_on is not None:
         placed: dict[str, float] = {"processes": rank.loaders, "cpus_allowed": rank.loaders_on}
         found["placement", (rank.group, rank.name, "loader")] = placed
+    if rank.far is not None:
+        found["placement", (rank.group, rank.name, "main")] = {
+            "processes": 1, "cpus_allowed": 32, "numa_far": int(rank.far),
+        }  # fmt: skip
     for wire in rank.wires:
         found["connection", (rank.group, rank.name, wire.role, wire.peer)] = _wire(wire)
     return found

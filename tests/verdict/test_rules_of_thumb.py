@@ -90,14 +90,15 @@ def test_r26_a_slowdown_that_blinks_as_clocks_change_throttles_nothing() -> None
 
 
 def test_r28_a_lower_power_limit_is_neither_heat_nor_spinning() -> None:
-    """A node set to 400 of 700 W computes at its limit and lower clocks, and holds up the others."""
+    """A GPU set to 400 of 700 W runs at its limit and lower clocks, and holds up the others."""
     limited = named(rank(gpu=Gpu(util=99, power=395, limit=400, clock=1300, cap=0.95)), "x")
     play = Play((*PEERS, "x"))
     play.run((*named(GOOD, *PEERS), *limited), 15)
     verdict = play.run((*named(HALF, *PEERS), *limited), 22)
-    assert said(verdict.nodes[-1]) == ("COMPUTE", None)
-    assert said(verdict.job) == ("COMPUTE", "imbalance")
-    assert blamed(verdict.job) == {"x"}
+    assert said(verdict.nodes[-1]) == ("GPU", "throttled")
+    assert said(verdict.job) == ("GPU", "throttled")
+    assert blamed(verdict.job) == {"GPU 0 of x"}
+    assert "power limit of 400 W" in verdict.job.text
 
 
 def test_r29_a_power_floor_hides_spinning_so_that_nothing_is_told_surely_by_power() -> None:

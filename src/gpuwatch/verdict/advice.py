@@ -215,7 +215,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "NETWORK/congestion": (
         _reads("rtt far over minrtt, retrans or a small cwnd: queues on the path to these peers", "ss -tnio state established dst {peer}", "TCP"),
         _reads("np_cnp_sent, rp_cnp_handled, roce_slow_restart that grow: the fabric marks or pauses", _RDMA, "RDMA"),
-        _reads("Pause frames sent: this node takes too slowly; received: the switch is full", "ethtool -S {port} | grep -iE 'pause|discard'", "RDMA"),
+        _reads("Pause frames sent: this node takes too slowly; received: the switch is full", "ethtool -S {port} | grep -iE 'pause|discard'"),
         _changes("ECN and PFC alike on all switches and hosts, adaptive routing, other jobs off the same uplinks"),
     ),
     "NETWORK/softirq": (
@@ -320,6 +320,7 @@ _TABLE: Mapping[str, tuple[Advice, ...]] = {
     "GPU/throttled": (
         _reads("Which reason is Active: thermal and power brake are faults, SW Power Cap is full load", "nvidia-smi -i {gpu} -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK"),
         _changes("Fans, inlet temperature, dust, power supplies; drain the node. Power brake: the rack's power"),
+        _changes("A power limit below that of its peers: somebody or something set it (nvidia-smi -pl, root)"),
     ),
     "GPU/fault": (
         _reads("Xid numbers and when (root, or group systemd-journal); 79 off the bus, 48, 94, 95 memory", "journalctl -k --no-pager -g 'NVRM: Xid'"),

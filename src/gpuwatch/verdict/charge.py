@@ -40,8 +40,8 @@ class Charge(msgspec.Struct, frozen=True):
 
 
 def culprits_of(node: Opinion) -> tuple[Culprit, ...]:
-    """Name the node, or the ranks on it that stand out, or the one slow GPU."""
-    if node.gpu is not None and node.ranking[0].state == "GPU":
+    """Name the node, or the ranks on it that stand out, or the one slow GPU or the one on a bad link."""
+    if node.gpu is not None and node.ranking[0].state in ("GPU", "HOST-LINK"):
         return (Culprit("gpu", f"GPU {node.gpu} of {node.node}", (node.node,)),)
     if node.low:
         return tuple(Culprit("rank", name_of(node.node, r), (node.node,)) for r in node.low)

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from gpuwatch.agent.metric import Labels
 from gpuwatch.agent.waits import STORAGE
 from gpuwatch.model.verdict import Candidate, Finding, Missing, State
+from gpuwatch.model.view import Window
 from gpuwatch.verdict.features import NO_ROLE, Host, Role, Threads
 from gpuwatch.verdict.gpu import Gpu
 from gpuwatch.verdict.thresholds import Thresholds
@@ -54,6 +56,7 @@ class Peers(msgspec.Struct, frozen=True):
         still_s: seconds without a step, by the job's own log; None where it tells of none.
         spinning: some GPU of the job is busy meanwhile, so it spins.
         blamed: nodes that the job's verdict names for a fault, as it stood before this tick.
+        limits: by GPU model, the power limits of all its GPUs on all nodes, in watts.
     """
 
     nodes: int
@@ -67,14 +70,16 @@ class Peers(msgspec.Struct, frozen=True):
     lost: float = 0.0
     still_s: float | None = None
     blamed: frozenset[str] = frozenset()
+    limits: Mapping[str, tuple[float, ...]] = {}
 
 
 class Context(msgspec.Struct, frozen=True):
     """All that a cause may look at: one rank (None where ranks are not seen), its GPU, its node.
 
     `held` tells whether anybody has a context on the GPU, `absent` why a source, or
-    source.metric, could not be read; `loader_cores` is what all loaders of the rank's job use on
-    the node, None where that is not known; `elsewhere` that the job's fault is on other
+    source.metric, could not be read; `fast` and `slow` are windows of the node, for what only few
+    causes ask for, `card` names its GPU there; `loader_cores` is what all loaders of the rank's
+    job use on the node, None where that is not known; `elsewhere` that the job's fault is on other
     nodes. `known` and `known_of_node` keep what several causes ask for: the latter is the same for
     all ranks of a node.
     """
@@ -87,6 +92,9 @@ class Context(msgspec.Struct, frozen=True):
     ranks: int
     absent: Mapping[str, str]
     thresholds: Thresholds
+    fast: Window
+    slow: Window
+    card: Labels | None = None
     loader_cores: float | None = None
     elsewhere: bool = False
     known_of_node: dict[Any, Any] = {}

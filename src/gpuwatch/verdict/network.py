@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Culprit
-from gpuwatch.verdict.causes import loss, rdma, trip
+from gpuwatch.verdict.causes import loss, pauses, rdma, trip
 from gpuwatch.verdict.charge import Charge, of_state
 from gpuwatch.verdict.evidence import Assessment, Kind
 from gpuwatch.verdict.paths import Blamed, whose_lossy, whose_slow
@@ -23,6 +23,8 @@ _SENDER_CAP = 0.8
 """The sender counts what is lost: it may be lost on the way into the one that it sends to."""
 _ASTRAY_CAP = 0.5
 """Loss whose far end is guessed, or is no node of the job that shows it, may be elsewhere."""
+_OF_A_PORT = ("link", "bandwidth", "fallback", "softirq")
+"""What a node's own ports and CPUs show is its own."""
 _MINOR = 0.25
 """Loss below this share of the worst node's comes with it: spurious retransmits on late answers."""
 
@@ -63,8 +65,8 @@ def _by_trips(found: Assessment) -> bool:
 
 
 def _holds_up(found: Assessment) -> bool:
-    """Tell whether a port pauses whoever sends to it: ports that are paused are its victims."""
-    return any(f.metric.endswith(f".{rdma.HOLDS}") for f in found.support)
+    """Tell whether a port pauses or drops what is sent to it: ports that are paused are its victims."""
+    return any(f.metric.endswith((f".{rdma.HOLDS}", f".{pauses.DROPS}")) for f in found.support)
 
 
 def _sureness(found: Assessment) -> tuple[float, str]:
@@ -82,7 +84,8 @@ def _where(
 ) -> tuple[tuple[Culprit, ...], float, str]:
     """Return whom a network fault belongs to, how surely at most, and what to say of it."""
     text = surest.text
-    if told := _told(kind, nodes, t):
+    of_port = kind.cause in _OF_A_PORT or _holds_up(surest)
+    if not of_port and (told := _told(kind, nodes, t)):
         return (
             told.culprits,
             told.cap,
@@ -95,7 +98,7 @@ def _where(
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
         return (everyone,), _PATH_CAP, text
-    if kind.cause in ("link", "bandwidth", "fallback", "softirq") or _holds_up(surest):
+    if of_port:
         return own, 1.0, text
     if len(nodes) == 2:
         ends = sorted(n.node for n in nodes)

@@ -44,12 +44,16 @@ def precedence(found: Assessment) -> tuple[float, int, str]:
 def combine(opinions: Sequence[Opinion]) -> tuple[Assessment, ...]:
     """Return what several units say together: each kind by its mean confidence over all.
 
-    The words are those of the unit that is surest of it.
+    The words are those of the unit that is surest of it. Several rules may find one kind: of each
+    unit the surest counts, which stands first.
     """
     kinds: dict[Kind, list[Assessment]] = {}
     for opinion in opinions:
+        own: dict[Kind, Assessment] = {}
         for found in opinion.ranking:
-            kinds.setdefault(Kind(found.state, found.cause), []).append(found)
+            own.setdefault(Kind(found.state, found.cause), found)
+        for kind, found in own.items():
+            kinds.setdefault(kind, []).append(found)
     joined = []
     for found_of in kinds.values():
         surest = max(found_of, key=lambda a: (a.confidence, a.text))
@@ -93,5 +97,5 @@ def _on_bad_paths(ranks: Sequence[Opinion]) -> list[Opinion]:
 
 
 def _broken(rank: Opinion) -> bool:
-    """Tell whether a rank's GPU is lost, reported or slowed: that is no matter of how long it waits."""
-    return rank.ranking[0].state == "GPU"
+    """Tell whether a rank's GPU or its link is bad: that is no matter of how long it waits."""
+    return rank.ranking[0].state in ("GPU", "HOST-LINK")

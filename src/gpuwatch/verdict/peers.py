@@ -23,6 +23,7 @@ UNSEEN = ""
 """The job of GPUs that are held on nodes where no rank is seen."""
 _WORLD = catalogue.INDEX["thread_group"]["world_size"]
 _UTIL = catalogue.INDEX["gpu"]["util_pct"]
+_LIMIT = catalogue.INDEX["gpu"]["power_limit_w"]
 _SPEED = catalogue.INDEX["nic"]["speed_mbps"]
 _TRIP = catalogue.INDEX["connection"]["rtt_us"]
 _RECENT_S = 5.0
@@ -51,10 +52,12 @@ class Survey:
         world: dict[str, int] = {}
         speeds: dict[str, list[float]] = {}
         up: Counter[str] = Counter()
+        limits: dict[str, list[float]] = {}
         fresh = [node for node in view.nodes if not node.stale and node.points]
         for node in fresh:
             self._ranks(node, seen, world)
             _ports(node, speeds, up)
+            _limits(node, limits)
         self.seen = dict(seen)
         ranked = {job: max(count, world.get(job, 0)) for job, count in seen.items()}
         jobs = [job for job in ranked if job != UNSEEN] or [UNSEEN]
@@ -75,6 +78,7 @@ class Survey:
             lost,
             view.progress.still_s if view.progress and log is not None else None,
             blamed,
+            {model: tuple(sorted(watts)) for model, watts in limits.items()},
         )
 
     def job(self, node: str, group: str | None) -> str:
@@ -155,6 +159,13 @@ def _ports(node: NodeView, speeds: dict[str, list[float]], up: Counter[str]) -> 
         if speed is not None:
             speeds.setdefault(name, []).append(speed)
         up[name] += row.values[_CARRIER] == 1
+
+
+def _limits(node: NodeView, limits: dict[str, list[float]]) -> None:
+    for row in node.sample.rows("gpu") if node.sample else ():
+        watts = row.values[_LIMIT]
+        if watts is not None:
+            limits.setdefault(str(row.labels[2]), []).append(watts)
 
 
 def _int(values: Values, place: int) -> int:

@@ -11,7 +11,7 @@ from gpuwatch.verdict.paths import Path, of_rank
 
 __all__ = ["LOCAL", "Opinion", "judge", "mean", "name_of", "unknown"]
 
-LOCAL = ("STORAGE", "CPU", "GPU", "MEMORY")
+LOCAL = ("STORAGE", "CPU", "GPU", "HOST-LINK", "MEMORY")
 """States that have their cause on the node itself: what they cost is no waiting for others."""
 _SOURCES = ("nvml", "threads", "tcp", "nic", "disk", "cpu")
 """Sources that verdicts rest on: what of these could not be read is always told."""

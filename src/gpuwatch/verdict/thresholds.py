@@ -166,6 +166,18 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "rule of thumb, as a share of what the loaders could use",
         ),
     ] = 0.70
+    own_cores: Annotated[
+        float,
+        Threshold(
+            "",
+            0.5,
+            1024,
+            "CPUs that a rank's own threads beside its main thread use from which on they work in the "
+            "GPU's stead.",
+            "starting point; one launches backward passes, one or two poll a network; an optimizer on "
+            "the CPU uses all it gets",
+        ),
+    ] = 4.0
     main_busy: Annotated[
         float,
         _share(

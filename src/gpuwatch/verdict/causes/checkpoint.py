@@ -3,6 +3,7 @@
 Writing alone is no wait: an asynchronous checkpoint writes as much while the GPU computes.
 """
 
+from gpuwatch.verdict.causes import offload
 from gpuwatch.verdict.causes.read import writes
 from gpuwatch.verdict.evidence import (
     NOTHING,
@@ -52,7 +53,9 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAME,
-        opened * (0.7 * severity(context) + 0.3 * _burst(context, written)),
+        opened
+        * (0.7 * severity(context) + 0.3 * _burst(context, written))
+        * (1 - 0.5 * offload.severity(context)),
         text=f"waits for its checkpoint to be written: main thread blocked in writes {share * 100:.0f} %",
         support=(
             percent("thread_wait.main.block-write", share, t.storage_wait, "main thread in writes"),

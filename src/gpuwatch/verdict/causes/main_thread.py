@@ -5,6 +5,7 @@ that does nothing at all it imports, compiles or builds an index: no launch is w
 """
 
 from gpuwatch.agent.waits import STORAGE
+from gpuwatch.verdict.causes import in_rank, numa, pcie
 from gpuwatch.verdict.causes.data_prep import busy
 from gpuwatch.verdict.causes.system import late
 from gpuwatch.verdict.evidence import (
@@ -22,6 +23,8 @@ from gpuwatch.verdict.evidence import (
 NAME = Kind("CPU", "main-thread")
 
 
+_LEFT = 0.5
+"""How much of it is left where a thread spins until a copy is done, or is slow for what is not its own."""
 _ELSEWHERE = ("pipe", "futex", "socket", "poll", "unknown")
 """Where a main thread waits that waits for something, storage aside."""
 
@@ -39,6 +42,11 @@ def _covered(context: Context) -> float | None:
     return min(main.run, max(0.0, starved - waited)) / starved
 
 
+def _outside(context: Context) -> float:
+    """Return how surely it is late for a copy, far memory, or other threads of its rank, 0 to 1."""
+    return max(pcie.severity(context), numa.severity(context), in_rank.severity(context))
+
+
 def assess(context: Context) -> Assessment:
     """Judge one rank."""
     t, starved, main = context.thresholds, context.gpu.shares.starved, context.role("main")
@@ -53,7 +61,7 @@ def assess(context: Context) -> Assessment:
     return assessment(
         context,
         NAME,
-        opened * 0.95 * work * (1 - late(context))
+        opened * 0.95 * work * (1 - late(context)) * (1 - (1 - _LEFT) * _outside(context))
         - 0.4 * ramp(loaders, t.loader_busy / 2, t.loader_busy),
         text=f"is held up by its main thread: {min(1.0, run) * 100:.0f} % of a core"
         " while its GPU was starved",

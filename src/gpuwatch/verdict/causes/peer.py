@@ -3,9 +3,12 @@
 from gpuwatch.verdict.causes import (
     bandwidth,
     checkpoint,
+    connection_loss,
     fallback,
     hung,
     link,
+    nvlink,
+    pauses,
     rdma,
     read,
     softirq,
@@ -45,15 +48,22 @@ def assess(context: Context) -> Assessment:
         return Assessment(*NAME, 0.0)
     network = max(
         lossy(context),
+        connection_loss.lossy(context),
         bandwidth.full(context),
         link.fault(context),
         trip.severity(context),
         rdma.fault(context),
         softirq.severity(context),
         fallback.severity(context),
+        pauses.fault(context),
     )
     blocked = max(read.severity(context), checkpoint.severity(context))
-    own = max(blocked * gate(input_lost(context), t), system.late(context), hung.held(context))
+    own = max(
+        blocked * gate(input_lost(context), t),
+        system.late(context),
+        nvlink.severity(context),
+        hung.held(context),
+    )
     nic, few = host.nic, max(context.peers.nodes, context.ranks) < 3
     return assessment(
         context,

@@ -4,6 +4,8 @@ The witness is where threads wait, never iowait: iowait reads 0 while a reader i
 CPUs have other work, and counts neither NFS nor FUSE.
 """
 
+from gpuwatch.verdict.asked import asked_for_names
+from gpuwatch.verdict.causes import offload
 from gpuwatch.verdict.causes.memory import thrashing
 from gpuwatch.verdict.evidence import (
     NOTHING,
@@ -86,6 +88,8 @@ def assess(context: Context) -> Assessment:
         NAME,
         opened * (0.9 * severity(context) + 0.1 * _slow(context))
         - 0.5 * thrashing(context)
+        - 0.5 * offload.severity(context)
+        - (0.4 * asked_for_names(context) if family == "netfs" else 0.0)
         - 0.5 * ramp(running, 0.3, 0.8)
         - 0.5 * ramp(rest, 0.2, 0.5),
         text=f"waits for reads from storage: {_plural(role)} blocked in {family} {share * 100:.0f} %"

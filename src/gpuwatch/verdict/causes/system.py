@@ -3,6 +3,7 @@
 The GPU need not look starved: a step that is late by its main thread shows only as less power.
 """
 
+from gpuwatch.verdict.causes import in_rank
 from gpuwatch.verdict.causes.data_prep import own_share
 from gpuwatch.verdict.evidence import (
     NOTHING,
@@ -58,7 +59,9 @@ def assess(context: Context) -> Assessment:
     crowded = max(
         ramp(host.busy, 0.7 * t.host_busy, t.host_busy), ramp(host.steal, t.steal / 2, t.steal)
     )
-    own = own_share(context)
+    own = max(
+        (s for s in (own_share(context), in_rank.taken(context)) if s is not None), default=None
+    )
     return assessment(
         context,
         NAME,
@@ -70,7 +73,9 @@ def assess(context: Context) -> Assessment:
             percent("cpu_steal_ms", host.steal, t.steal, "CPU time taken by the hypervisor"),
         ),
         against=(
-            percent("loaders", own, None, "the rank's own loaders have of all CPU time"),
+            percent(
+                "loaders", own, None, "the rank's own loaders and threads have of all CPU time"
+            ),
             percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),
         ),
         signals=(Signal("cpu", host.busy is not None, 0.4),),

@@ -1,0 +1,136 @@
+"""How GPUs are joined to their host and to each other: PCIe and NVLink, beside those of their siblings."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.metric import Labels
+from gpuwatch.model.view import Window
+from gpuwatch.verdict.features.rates import scaled
+
+__all__ = ["Nvlink", "Pcie", "nvlinks", "pcies"]
+
+_LANE_GB_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+"""By generation, what one lane carries each way, encoding taken off (PCI Express Base Specification)."""
+_STEADY = 0.05
+_PLACE = catalogue.INDEX["gpu"]
+
+
+class Pcie(msgspec.Struct, frozen=True):
+    """One GPU's PCIe link: as it is, as it could be, and as the best of its siblings is.
+
+    `to_s` and `from_s` are bytes a second to and from the GPU, `used` the fuller direction's share
+    of what the link carries. `steady` tells whether the link was so all the time: it falls when idle.
+    """
+
+    gen: int
+    width: int
+    gen_max: int | None
+    width_max: int | None
+    gen_sibling: int | None
+    width_sibling: int | None
+    steady: bool
+    to_s: float | None
+    from_s: float | None
+    replays_min: float | None
+
+    @property
+    def bytes_s(self) -> float:
+        """Return what the link carries each way."""
+        return self.width * _LANE_GB_S.get(self.gen, 0.0) * 1e9
+
+    @property
+    def used(self) -> float | None:
+        """Return the fuller direction's share of that; None where it is not known."""
+        moved = [way for way in (self.to_s, self.from_s) if way is not None]
+        return max(moved) / self.bytes_s if moved and self.bytes_s else None
+
+
+class Nvlink(msgspec.Struct, frozen=True):
+    """One GPU's NVLinks: `up` of them work, `sibling` is what the best of its siblings has.
+
+    `bytes_s` is what all carry in the fuller direction, `errors_s` broken units and replays a second.
+    """
+
+    up: int
+    sibling: int | None
+    bytes_s: float | None
+    errors_s: float | None
+    recoveries: float | None
+
+
+def pcies(fast: Window, slow: Window) -> dict[Labels, Pcie]:
+    """Return the PCIe links of a node's GPUs that tell of theirs."""
+    gens, widths = _now(slow, "pcie_gen"), _now(slow, "pcie_width")
+    found = {}
+    for labels in gens.keys() & widths.keys():
+        steady = [
+            _still(slow, labels, name, now[labels])
+            for name, now in (("pcie_gen", gens), ("pcie_width", widths))
+        ]
+        ways = [_moved(fast, labels, f"pcie_{way}") for way in ("rx", "tx")]
+        found[labels] = Pcie(
+            gens[labels],
+            widths[labels],
+            _whole(slow.latest("gpu", labels, "pcie_gen_max")),
+            _whole(slow.latest("gpu", labels, "pcie_width_max")),
+            _best(gens, labels),
+            _best(widths, labels),
+            all(steady),
+            ways[0],
+            ways[1],
+            scaled(slow.rate("gpu", labels, "pcie_replays"), 60),
+        )
+    return found
+
+
+def nvlinks(fast: Window, slow: Window) -> dict[Labels, Nvlink]:
+    """Return the NVLinks of a node's GPUs that tell of theirs."""
+    ups = _now(slow, "nvlink_up")
+    found = {}
+    for labels, up in ups.items():
+        ways = [_moved(fast, labels, f"nvlink_{way}") for way in ("rx", "tx")]
+        errors = [slow.rate("gpu", labels, f"nvlink_{kind}") for kind in ("replays", "crc_errors")]
+        found[labels] = Nvlink(
+            up,
+            _best(ups, labels),
+            _sum_or_none(ways, most=True),
+            _sum_or_none(errors),
+            slow.growth("gpu", labels, "nvlink_recoveries"),
+        )
+    return found
+
+
+def _now(window: Window, metric: str) -> dict[Labels, int]:
+    place = _PLACE[metric]
+    rows = window.last.sample.rows("gpu")
+    return {row.labels: int(value) for row in rows if (value := row.values[place]) is not None}
+
+
+def _still(window: Window, labels: Labels, metric: str, now: int) -> bool:
+    usual = window.rate("gpu", labels, metric)
+    return usual is not None and abs(usual - now) <= _STEADY
+
+
+def _best(values: dict[Labels, int], labels: Labels) -> int | None:
+    """Return the largest value of the node's other GPUs of this model; None without one."""
+    others = (v for each, v in values.items() if each != labels and each[2] == labels[2])
+    return max(others, default=None)
+
+
+def _moved(window: Window, labels: Labels, link: str) -> float | None:
+    """Return bytes a second by the GPU's own monitor, else by the driver's counter."""
+    told = window.rate("gpu", labels, f"gpm_{link}_bytes_s")
+    return window.rate("gpu", labels, f"{link}_bytes") if told is None else told
+
+
+def _sum_or_none(parts: Iterable[float | None], *, most: bool = False) -> float | None:
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    return max(known) if most else sum(known)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,73 @@
+"""A cause is never surer for a signal that is missing, and blames nobody for what all have alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpuwatch.model.verdict import Verdict
+from verdict.scenario import PEERS, VICTIM, Node, named, quickly
+from verdict.test_host_network import SOFT, port
+from verdict.test_in_rank import OFFLOADS as BURNS
+from verdict.test_metadata import SMALL_FILES
+from verdict.test_numa import node as placed
+from verdict.test_offload import OFFLOADS
+from verdict.test_slow_gpus import COPIES, LIMITED, NARROW, SHARED, SPINS, dgx
+
+CASES: dict[str, tuple[Node, str]] = {
+    "softirq": (SOFT, "node softnet_packets softnet_dropped softnet_time_squeezed"),
+    "congestion": (port(tx_pause_us=300_000, rx_discards=900), "nic tx_pause_us rx_discards rx_packets"),
+    "metadata": (SMALL_FILES, "mount meta_ops meta_exe_ms read_ops read_exe_ms"),
+    "throttled": (LIMITED, "gpu throttle_power_cap_ns sm_clock_mhz"),
+    "pcie": (
+        dgx(COPIES, SPINS, **NARROW),
+        "gpu pcie_gen pcie_gen_max pcie_width pcie_width_max pcie_rx_bytes pcie_tx_bytes pcie_replays",
+    ),
+    "nvlink": (dgx(SPINS, SPINS, nvlink_up=16), "gpu nvlink_up nvlink_crc_errors nvlink_rx_bytes"),
+    "shared": (SHARED, "gpu_process gpu_memory_bytes"),
+    "numa": (placed(far=True), "placement numa_far cpus_allowed"),
+    "in-rank": (Node(ranks=(BURNS,)), "thread_wait wait_samples"),
+    "offload": (Node(ranks=(OFFLOADS,)), "thread_group storage_read_bytes storage_write_bytes"),
+}  # fmt: skip
+"""By cause, where it is found, and the scope and metrics that it rests on."""
+MISSING = [
+    (cause, scope, metric)
+    for cause, (_, signals) in CASES.items()
+    for scope, *metrics in [signals.split()]
+    for metric in metrics
+]
+
+
+def sureness(node: Node, cause: str, missing: frozenset[tuple[str, str]] = frozenset()) -> float:
+    """Return how sure the node's ranks are of a cause, as verdict or as candidate."""
+    verdict = quickly((*named(VICTIM, *PEERS[:2]), *named(replace(node, without=missing), "x")))
+    told = [v for v in (*verdict.nodes, *verdict.ranks) if v.node == "x"]
+    return max((_of(v, cause) for v in told), default=0.0)
+
+
+def _of(verdict: Verdict, cause: str) -> float:
+    if verdict.cause == cause:
+        return verdict.confidence
+    return max((c.confidence for c in verdict.candidates if c.cause == cause), default=0.0)
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, float]:
+    return {cause: sureness(node, cause) for cause, (node, _) in CASES.items()}
+
+
+def test_each_cause_is_found_where_all_is_read(whole: dict[str, float]) -> None:
+    assert all(confidence >= 0.5 for confidence in whole.values()), whole
+
+
+@pytest.mark.parametrize(("cause", "scope", "metric"), MISSING)
+def test_what_is_not_read_never_makes_a_cause_surer(
+    whole: dict[str, float], cause: str, scope: str, metric: str
+) -> None:
+    missing = frozenset({(scope, metric)})
+    assert sureness(CASES[cause][0], cause, missing) <= whole[cause] + 1e-9
+
+
+@pytest.mark.parametrize("cause", sorted(set(CASES) - {"pcie", "nvlink", "numa", "shared"}))
+def test_what_all_nodes_have_alike_blames_none_of_them(cause: str) -> None:
+    verdict = quickly(named(CASES[cause][0], *PEERS))
+    assert {c.kind for c in verdict.job.culprits} <= {"job", "mount", "unknown"}
