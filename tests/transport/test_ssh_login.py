@@ -8,6 +8,8 @@ from typing import Any
 
 import asyncssh
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from debian import needs
 from gpuwatch.model.event import Link
@@ -15,6 +17,7 @@ from gpuwatch.transport.bootstrap import new_marker
 from gpuwatch.transport.keys import KeyFiles
 from gpuwatch.transport.link import LinkError
 from gpuwatch.transport.node import Node, Ssh
+from gpuwatch.transport.questions import Questions, text_of
 from gpuwatch.transport.resolution import resolve
 from gpuwatch.transport.settings import Target
 from gpuwatch.transport.ssh import Dialer
@@ -237,6 +240,35 @@ async def test_a_password_is_asked_for_once_and_serves_all_nodes(
     assert person.asked == [("ann@127.0.0.1: password: ", False)] * 2
     log = server.log.read_text()
     assert (log.count("Failed password"), log.count("Accepted password")) == (1, 3)
+
+
+@given(st.text(max_size=400), st.text(max_size=400))
+@example("Password: ", "")
+@example("(ann@gpu1) Password: ", "Your password expires in 3 days.")
+@example("One-time password (OATH) for `ann': ", "")
+@example("New password: ", "")
+@example("Password + OTP: ", "")
+@example("Verification code: ", "A long greeting.\n" * 20)
+@example("Verification code: ", "Your password was right.")
+def test_only_a_password_is_told_twice_and_no_prompt_steers_the_terminal(
+    prompt: str, instructions: str
+) -> None:
+    person = Person("told", "told")
+    questions = Questions()
+    questions.ask = person
+    text = text_of("ann@gpu1", instructions, [(prompt, False)], 0)
+    for _ in range(2):
+        assert questions.answer("ann@", prompt, text, shown=False, again=False) == "told"
+    if "password" not in prompt.lower() or not {"one-time", "new", "otp"}.isdisjoint(
+        prompt.lower().split()
+    ):
+        assert len(person.asked) == 2
+    elif prompt.endswith("Password: "):
+        assert len(person.asked) == 1
+    for shown, _ in person.asked:
+        assert all(line.isprintable() for line in shown.split("\n"))
+        assert len(shown) < 3000
+        assert "ann@gpu1: " in shown or prompt.count("\n") > 10
 
 
 async def test_a_wrong_password_is_told_as_such(sshd: Start, lay: Lay) -> None:

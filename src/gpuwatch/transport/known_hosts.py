@@ -68,20 +68,18 @@ class Entry:
 
 
 class KnownHosts:
-    """The lines of some files.
+    """The lines of some files; those that do not exist count as empty.
 
     Attributes:
-        files: in the order in which they were read; those that do not exist count as empty.
         strange: places of the lines that are not understood.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        self.files = tuple(files)
         self.strange: list[str] = []
         self._by_name: dict[str, list[Entry]] = {}
         self._patterns: list[Entry] = []
         self._hashed: list[tuple[bytes, bytes, Entry]] = []
-        for file in self.files:
+        for file in files:
             for entry in self._read(file):
                 self._add(entry)
 

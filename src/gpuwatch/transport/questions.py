@@ -4,12 +4,13 @@ A person is asked only while the terminal is theirs, before a screen takes it. W
 (a password, never a code) is kept in memory for the other nodes and for when a link comes back.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
 from gpuwatch.model.text import sanitize
 
-__all__ = ["Ask", "Questions"]
+__all__ = ["Ask", "Questions", "text_of"]
 
 
 class Ask(Protocol):
@@ -21,6 +22,9 @@ class Ask(Protocol):
 
 MAX_PROMPT = 200
 MAX_LINES = 12
+_PASSWORD = re.compile(r"(?i)password")
+_ONCE_ONLY = re.compile(r"(?i)\b(new|retype|one.?time|otp|oath|token|code)\b")
+"""What is no password that serves again, though it may be called one."""
 
 
 class Questions:
@@ -40,7 +44,9 @@ class Questions:
         """Say whether anything can be answered for an account."""
         return self.ask is not None or account in self._passwords
 
-    def answer(self, account: str, prompt: str, *, shown: bool, again: bool) -> str | None:
+    def answer(
+        self, account: str, prompt: str, text: str, *, shown: bool, again: bool
+    ) -> str | None:
         """Return the answer to a host's question; None: nobody can tell, or would.
 
         This blocks: nothing else is to be drawn or read from the terminal meanwhile.
@@ -48,32 +54,33 @@ class Questions:
         Args:
             account: that the answer is for; passwords are kept by it.
             prompt: as the host put it.
+            text: with which a person is asked.
             shown: whether what is typed is shown.
             again: whether the last answer was wrong.
         """
-        is_password = "password" in prompt.lower()
+        is_password = bool(_PASSWORD.search(prompt)) and not _ONCE_ONLY.search(prompt)
         if is_password and not again and account in self._passwords:
             return self._passwords[account]
         if self.ask is None:
             return None
-        text = self.ask(_safe(prompt), shown=shown)
+        told = self.ask(_safe(text), shown=shown)
         if not is_password:
             self.codes += 1
-            return text
-        if text:
-            self._passwords[account] = text
-        return text or None
+            return told
+        if told:
+            self._passwords[account] = told
+        return told or None
 
     def passphrase(self, prompt: str) -> str | None:
         """Return what unlocks a key; None: nobody can tell."""
         return None if self.ask is None else self.ask(_safe(prompt), shown=False) or None
 
 
-def prompt_of(place: str, instructions: str, prompts: Sequence[tuple[str, bool]], at: int) -> str:
+def text_of(place: str, instructions: str, prompts: Sequence[tuple[str, bool]], at: int) -> str:
     """Return what a person is shown for one of a host's prompts, and who asks."""
     before = f"{instructions.strip()}\n" if at == 0 and instructions.strip() else ""
     return f"{before}{place}: {prompts[at][0].strip()} "
 
 
 def _safe(prompt: str) -> str:
-    return "\n".join(sanitize(line, MAX_PROMPT) for line in prompt.split("\n")[:MAX_LINES])
+    return "\n".join(sanitize(line, MAX_PROMPT) for line in prompt.split("\n")[-MAX_LINES:])

@@ -6,7 +6,7 @@ import asyncssh
 
 from gpuwatch.transport.host_keys import HostKey
 from gpuwatch.transport.link import Step
-from gpuwatch.transport.questions import Questions, prompt_of
+from gpuwatch.transport.questions import Questions, text_of
 from gpuwatch.transport.settings import Settings
 
 __all__ = ["Client"]
@@ -124,7 +124,8 @@ class Client(asyncssh.SSHClient):
             answers.append(
                 self._questions.answer(
                     self._account,
-                    prompt_of(place, instructions, prompts, at),
+                    prompt,
+                    text_of(place, instructions, prompts, at),
                     shown=shown,
                     again=count > 1,
                 )
