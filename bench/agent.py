@@ -77,6 +77,28 @@ while threads:
 time.sleep(1e6)
 """
 """MARK THREADS FORKS NAME: a rank with its loaders, or, without threads, who has nothing to do with it."""
+KERNEL_THREADS = """
+import array, fcntl, socket, struct, subprocess, sys, time
+pair = ["bench0", "bench1"]
+queues = ["numrxqueues", sys.argv[1], "numtxqueues", sys.argv[1]]
+subprocess.run(["mount", "-t", "sysfs", "none", "/sys"], check=True)
+subprocess.run(
+    ["ip", "link", "add", pair[0], *queues, "type", "veth", "peer", "name", pair[1], *queues], check=True
+)
+asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for name in pair:
+    receive_offload = array.array("I", [0x2C, 1])
+    request = struct.pack("16sP16x", name.encode(), receive_offload.buffer_info()[0])
+    fcntl.ioctl(asker, 0x8946, request)
+    subprocess.run(["ip", "link", "set", name, "up"], check=True)
+for name in pair:
+    with open(f"/sys/class/net/{name}/threaded", "w") as file:
+        file.write("1")
+print("ready", flush=True)
+time.sleep(1e6)
+"""
+"""QUEUES: the kernel starts a thread for each queue of two interfaces (threaded NAPI), in a network
+namespace that ends with this process."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +110,14 @@ class Crowd:
     ranks: int
     threads: int
     loaders: int
+    kernel_threads: int = 0
 
 
 CROWDS = (
     Crowd("8 ranks x 9 threads, 200 processes", 200, 8, 9, 0),
     Crowd("8 ranks x 9 threads, 3,000 processes", 3000, 8, 9, 0),
     Crowd("8 ranks x 400 threads, 128 loaders", 200, 8, 400, 16),
+    Crowd("8 ranks x 9 threads, 2,000 kernel threads", 200, 8, 9, 0, 2000),
 )
 
 
@@ -146,6 +170,10 @@ def gathered(crowd: Crowd) -> Iterator[list[int]]:
         python = [sys.executable, "-c", CROWD]
         words = [*python, "bystander", "0", str(crowd.idle), "idle"]
         await_ready(stack.enter_context(started(words, {}, stdout=subprocess.PIPE)))
+        if crowd.kernel_threads:
+            queues = str(crowd.kernel_threads // 2)
+            words = ["unshare", "--net", "--mount", sys.executable, "-c", KERNEL_THREADS, queues]
+            await_ready(stack.enter_context(started(words, {**os.environ}, stdout=subprocess.PIPE)))
         pids = []
         for rank in range(crowd.ranks):
             words = [*python, "benchjob", str(crowd.threads), str(crowd.loaders), "pt_data_worker"]
@@ -158,9 +186,14 @@ def gathered(crowd: Crowd) -> Iterator[list[int]]:
 
 
 def await_ready(process: "subprocess.Popen[bytes]") -> None:
-    """Wait until all that a process forks is there."""
+    """Wait until all that a process starts is there.
+
+    Raises:
+        RuntimeError: it ended; kernel threads need root.
+    """
     assert process.stdout
-    process.stdout.readline()
+    if not process.stdout.readline():
+        raise RuntimeError(f"could not be started: {process.args!r}")
 
 
 def measured(process: "subprocess.Popen[bytes]", seconds: float) -> Cost:
@@ -272,6 +305,9 @@ def main() -> int:
         gpus = sim.Sim(folder / "state", GPUS)
         env = {**os.environ, **gpus.env, "LD_LIBRARY_PATH": name, "LC_ALL": "C"}
         for crowd in CROWDS:
+            if crowd.kernel_threads and os.geteuid():
+                print(f"\n{crowd.name}: not measured, as only root can start them")
+                continue
             print(
                 f"\n{crowd.name}\n\n| | CPU of one core | to the agent | PSS | descriptors | wire, bytes/s |"
             )

@@ -183,7 +183,7 @@ def _message(kind: int, payload: bytes) -> bytes:
 
 @given(st.binary(max_size=600))
 @example(_message(sock_diag.NLMSG_ERROR, struct.pack("=i", -2)))
-@example(_message(sock_diag.SOCK_DIAG_BY_FAMILY, bytes(72) + b"\0\0\0\0"))
+@example(_message(sock_diag.TCPDIAG_GETSOCK, bytes(72) + b"\0\0\0\0"))
 def test_any_answer_is_read_or_refused(data: bytes) -> None:
     with suppress(OSError):
         found, is_last = sock_diag.answer(data)
@@ -195,7 +195,7 @@ def test_any_answer_is_read_or_refused(data: bytes) -> None:
 @given(st.lists(st.binary(max_size=300), max_size=4))
 def test_any_socket_of_the_kernel_is_parsed(payloads: list[bytes]) -> None:
     data = b"".join(
-        _message(sock_diag.SOCK_DIAG_BY_FAMILY, bytes(72) + payload) for payload in payloads
+        _message(sock_diag.TCPDIAG_GETSOCK, bytes(72) + payload) for payload in payloads
     )
     found, is_last = sock_diag.answer(data + _message(sock_diag.NLMSG_DONE, bytes(4)))
     assert (len(found), is_last) == (len(payloads), True)

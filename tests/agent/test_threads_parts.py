@@ -347,8 +347,8 @@ def test_a_crowd_that_sleeps_is_looked_at_seldom_and_one_that_runs_often(tmp_pat
     turns = Turns()
     every = crowd(tmp_path, 1000, 301) + crowd(tmp_path, 2000, 101)
     turns.sort(every, 1000.0, 5.0, lambda: {1000})
-    looked = [w for _ in range(100 // IN_TURN) for w in turns.rest()]
-    assert Counter(w.thread.pid for w in looked) == {1000: 100 // IN_TURN * IN_SLEEP, 2000: 100}
+    looked = [w for _ in range(16) for w in turns.rest()]
+    assert Counter(w.thread.pid for w in looked) == {1000: 16 * IN_SLEEP, 2000: 16 * IN_TURN}
     assert len(set(map(id, looked))) == len(looked)
     turns.sort(every[:50], 1000.0, 5.0, lambda: {1000})
     assert len(turns.rest()) == IN_TURN  # few are no crowd

@@ -147,9 +147,10 @@ class Guard(object):
         for scope, labels, values in reading.rows:
             if (len(labels), len(values)) != self._widths.get(scope):
                 raise GarbageError
-            if not set(map(type, labels)) <= LABELS or not set(map(type, values)) <= VALUES:
+            types = set(map(type, values))
+            if not set(map(type, labels)) <= LABELS or not types <= VALUES:
                 raise GarbageError
-            if any(value - value != 0 for value in values if type(value) is float):
+            if float in types and any(v - v != 0 for v in values if type(v) is float):
                 raise GarbageError  # no number, or without end
         missing = {_bounded(k): _bounded(v) for k, v in reading.missing.items()}
         return Reading(list(reading.rows), missing)

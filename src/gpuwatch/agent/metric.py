@@ -104,6 +104,8 @@ def fill(rows: Tuple[Metric, ...], found: Mapping[str, Any]) -> Values:
 
 
 def _parse(text: Any) -> Optional[Union[int, float]]:
+    if type(text) is int:
+        return text
     if isinstance(text, (int, float)):
         return text if text == text and abs(text) != float("inf") else None
     if len(text) > 40:

@@ -14,7 +14,7 @@ MAX_HOT = 256
 LOOKS = 16
 """Of those, main threads of ranks aside, so many are looked at in each sample, in turn: at 40 us a
 look, a hundred loaders at 5 Hz would cost more than all the rest."""
-IN_TURN = 10
+IN_TURN = 6
 """Other threads that are looked at in each sample."""
 KEPT_REST = 100
 """More of those are a crowd: their files are not kept open, as descriptors are few, and a look costs

@@ -187,6 +187,8 @@ class Poller(object):
         seen = self._seen(index, device, is_slow=is_slow)
         for place, ways in self._slow if is_slow else self._fast:
             answer = answers[place] = self._first(device, ways, seen)
+            if type(answer) is not str:
+                continue
             if answer == IS_LOST:
                 self._answers[index] = [answer] * self._size
                 return

@@ -321,14 +321,13 @@ def dump(kernel: socket.socket) -> List[Socket]:
         OSError: as the kernel says; E2BIG when there are more than MAX_SOCKETS.
     """
     found: List[Socket] = []
-    for family in (socket.AF_INET, socket.AF_INET6):
-        kernel.send(sock_diag.request(family))
-        is_last = False
-        while not is_last:
-            some, is_last = sock_diag.answer(kernel.recv(CHUNK, socket.MSG_DONTWAIT))
-            found += some
-            if len(found) > MAX_SOCKETS:
-                raise OSError(errno.E2BIG, "more than %d connections" % MAX_SOCKETS)
+    kernel.send(sock_diag.request())
+    is_last = False
+    while not is_last:
+        some, is_last = sock_diag.answer(kernel.recv(CHUNK, socket.MSG_DONTWAIT))
+        found += some
+        if len(found) > MAX_SOCKETS:
+            raise OSError(errno.E2BIG, "more than %d connections" % MAX_SOCKETS)
     return found
 
 
