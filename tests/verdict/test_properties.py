@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import gpuwatch.recording
@@ -110,6 +110,7 @@ def test_a_judge_that_is_stored_and_loaded_at_every_tick_says_the_same(
 
 
 @settings(few, max_examples=3)
+@example(["decodes"], ["good"], 3)
 @given(kinds, kinds, st.integers(1, 8))
 def test_nothing_before_the_window_and_the_state_matters(
     before: list[str], after: list[str], seconds: int
