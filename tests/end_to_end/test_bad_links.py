@@ -126,13 +126,13 @@ async def test_each_kind_of_bad_link_is_told_and_comes_back(sshd: Sshd, tmp_path
             proxies["slow"].rate = SLOW_BYTES
             proxies["flipped"].flips = 1
             await proxies["dropped"].refuse()
-            await seen.until(lambda: now_us() >= began + 2 * US, 5)
+            await seen.until(lambda: now_us() >= began + 2 * US, 20)
             await proxies["dropped"].listen()
             dropped_until = now_us()
-            await seen.until(lambda: now_us() >= began + 7.2 * US, 10)
+            await seen.until(lambda: now_us() >= began + 7.2 * US, 20)
             proxies["stopped"].flowing.set()
             stopped_until = now_us()
-            await seen.until(lambda: seen.samples("stopped", stopped_until), 10)
+            await seen.until(lambda: seen.samples("stopped", stopped_until), 20)
         finally:
             await watch.close(engine)
     stopped_is_late_then_stale_then_back(seen, began, stopped_until)

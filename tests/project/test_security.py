@@ -154,7 +154,11 @@ def test_it_opens_no_file_for_writing(calls: list[str]) -> None:
 
 def test_it_starts_no_program_and_signals_its_children_alone(calls: list[str]) -> None:
     assert sum(name_of(call) == "execve" for call in calls) == 1
-    children = {m[1] for call in calls if (m := re.match(r"(?:clone3?|fork)\(.* = (\d+)$", call))}
+    children = {
+        m[1]
+        for call in calls
+        if (m := re.match(r"(?:<\.\.\. )?(?:clone3?|v?fork)\W.* = (\d+)$", call))
+    }
     signalled = {m[1] for call in calls if (m := re.match(r"kill\((\d+), SIG", call))}
     assert signalled
     assert signalled <= children
