@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpuwatch.model.verdict import JobVerdict
-from verdict.scenario import GOOD, SEGMENTS, VICTIM, Node, Play, Wire, blamed, said
+from verdict.scenario import GOOD, SEGMENTS, VICTIM, Node, Wire, blamed, quickly, said
 from verdict.test_paths import meshed
 
 NAMES = "abcd"
@@ -18,7 +18,7 @@ def judged(node: Node, bad: Wire, start: str | None = None, end: str | None = No
         hit = start in (None, own) and end in (None, peer)
         return bad if hit else Wire()
 
-    return Play(NAMES).run(meshed(node, NAMES, wire), 45)
+    return quickly(meshed(node, NAMES, wire))
 
 
 CONTAINER = replace(VICTIM, without=frozenset({("node", "tcp_out_segs")}))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from verdict.scenario import PEERS, VICTIM, Nic, Node, blamed, named, said, settled
+from verdict.scenario import PEERS, VICTIM, Nic, Node, blamed, named, quickly, said
 
 SOFT = Node(
     ranks=VICTIM.ranks, softirq=0.97, cores={0: 0.02, 5: 0.97}, nics=(Nic(rx_mb=350, speed=10_000),),
@@ -14,7 +14,7 @@ CALM = replace(SOFT, softirq=0.1, cores={}, more={})
 
 
 def test_a_cpu_full_of_soft_interrupts_holds_up_its_node_and_is_named() -> None:
-    verdict = settled((*named(CALM, *PEERS), *named(SOFT, "x")))
+    verdict = quickly((*named(CALM, *PEERS), *named(SOFT, "x")))
     assert said(verdict.job) == ("NETWORK", "softirq")
     assert blamed(verdict.job) == {"x"}
     assert "on CPU 5 alone" in verdict.job.text
@@ -27,7 +27,7 @@ def test_a_cpu_full_of_soft_interrupts_holds_up_its_node_and_is_named() -> None:
     ids=["all CPUs full", "a full port", "not full"],
 )
 def test_a_hot_cpu_that_something_else_explains_is_no_cause(odd: dict[str, object]) -> None:
-    verdict = settled((*named(CALM, *PEERS), *named(replace(SOFT, **odd), "x")))  # type: ignore[arg-type]
+    verdict = quickly((*named(CALM, *PEERS), *named(replace(SOFT, **odd), "x")))  # type: ignore[arg-type]
     assert all(v.cause != "softirq" for v in (verdict.job, *verdict.nodes))
 
 
@@ -51,7 +51,7 @@ PACKETS_S = 600 * 700.0
     ids=["pauses", "pause frames only", "card drops", "host posts no buffers", "allowance"],
 )
 def test_a_node_that_cannot_take_what_comes_is_named(bad: Node, cause: str, most: float) -> None:
-    verdict = settled((*named(TAKES, *PEERS), *named(bad, "x")))
+    verdict = quickly((*named(TAKES, *PEERS), *named(bad, "x")))
     assert said(verdict.job) == ("NETWORK", cause)
     assert blamed(verdict.job) == {"x"}
     assert verdict.job.confidence <= most
@@ -60,7 +60,7 @@ def test_a_node_that_cannot_take_what_comes_is_named(bad: Node, cause: str, most
 def test_who_pauses_the_others_is_at_fault_not_who_is_paused() -> None:
     held = port(rx_pause_us=250_000, tx_pause_us=0)
     holds = port(rx_pause_us=0, tx_pause_us=300_000)
-    verdict = settled((*named(held, *PEERS), *named(holds, "x")))
+    verdict = quickly((*named(held, *PEERS), *named(holds, "x")))
     assert said(verdict.job) == ("NETWORK", "congestion")
     assert blamed(verdict.job) == {"x"}
 
@@ -77,4 +77,4 @@ def test_who_pauses_the_others_is_at_fault_not_who_is_paused() -> None:
     ids=["bursts", "few frames", "a packet", "a short burst over", "a port for sessions"],
 )
 def test_what_cards_count_in_healthy_bursts_is_no_fault(node: Node) -> None:
-    assert settled((*named(TAKES, *PEERS), *named(node, "x"))).job.state == "UNKNOWN"
+    assert quickly((*named(TAKES, *PEERS), *named(node, "x"))).job.state == "UNKNOWN"

@@ -15,8 +15,8 @@ from verdict.scenario import (
     Rank,
     blamed,
     named,
+    quickly,
     said,
-    settled,
 )
 
 OFFLOADS = Rank(
@@ -33,7 +33,7 @@ POLLS = replace(OFFLOADS, workers=2, worker_run=1.0, worker_while=(1.0, 1.0))
 
 
 def test_threads_that_work_while_the_gpu_is_idle_are_named() -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(Node(ranks=(OFFLOADS,)), "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(Node(ranks=(OFFLOADS,)), "x")))
     assert said(verdict.job) == ("CPU", "in-rank")
     assert blamed(verdict.job) == {"x"}
     assert verdict.job.confidence >= 0.6
@@ -41,12 +41,12 @@ def test_threads_that_work_while_the_gpu_is_idle_are_named() -> None:
 
 def test_threads_that_take_all_cpus_wait_for_no_stranger() -> None:
     late = replace(OFFLOADS, workers=8, main_run=0.5, main_delay=0.4, worker_run=0.9)
-    verdict = settled((*named(VICTIM, *PEERS), *named(Node(ranks=(late,), cpus=8, busy=0.97), "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(Node(ranks=(late,), cpus=8, busy=0.97), "x")))
     assert said(verdict.job) == ("CPU", "in-rank")
 
 
 def test_threads_that_work_all_the_time_may_poll_or_be_the_limit() -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(Node(ranks=(PIPELINE,)), "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(Node(ranks=(PIPELINE,)), "x")))
     assert said(verdict.job) == ("CPU", "in-rank")
     assert verdict.job.confidence <= 0.5
 
@@ -63,11 +63,11 @@ def test_threads_that_work_all_the_time_may_poll_or_be_the_limit() -> None:
 )
 def test_16_pollers_are_not_it(like: Rank, expected: tuple[str, str]) -> None:
     node = replace(DECODES if expected[1] == "data-prep" else Node(), ranks=(like,))
-    verdict = settled((*named(VICTIM, *PEERS), *named(node, "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(node, "x")))
     assert said(verdict.job) == expected
 
 
 @pytest.mark.parametrize("node", [GOOD, VICTIM])
 def test_threads_that_burn_are_nothing_while_gpus_compute_or_spin(node: Node) -> None:
     burns = replace(node, ranks=(replace(node.ranks[0], workers=16, worker_run=1.0),))
-    assert settled(named(burns, *PEERS)).job.state in ("COMPUTE", "UNKNOWN")
+    assert quickly(named(burns, *PEERS)).job.state in ("COMPUTE", "UNKNOWN")

@@ -1,10 +1,13 @@
 """A cause is never surer for a signal that is missing, and blames nobody for what all have alike."""
 
+import inspect
 from dataclasses import replace
 
 import pytest
 
+from gpuwatch.model.verdict import CAUSES as WORDS
 from gpuwatch.model.verdict import Verdict
+from gpuwatch.verdict.causes import CAUSES as RULES
 from verdict.scenario import PEERS, VICTIM, Node, named, quickly
 from verdict.test_host_network import SOFT, port
 from verdict.test_in_rank import OFFLOADS as BURNS
@@ -71,3 +74,14 @@ def test_what_is_not_read_never_makes_a_cause_surer(
 def test_what_all_nodes_have_alike_blames_none_of_them(cause: str) -> None:
     verdict = quickly(named(CASES[cause][0], *PEERS))
     assert {c.kind for c in verdict.job.culprits} <= {"job", "mount", "unknown"}
+
+
+BESIDE = {"COMPUTE/imbalance", "IDLE/demand"}
+"""Said of a job by its nodes, and by the rule of IDLE."""
+
+
+def test_every_word_of_the_contract_has_a_rule_that_says_so() -> None:
+    docs = [inspect.getdoc(inspect.getmodule(assess)) or "" for assess in RULES]
+    heads = " ".join(doc.partition(": ")[0] for doc in docs)
+    words = {f"{state}/{cause}" for state, causes in WORDS.items() for cause in causes}
+    assert {word for word in words if word not in heads} == BESIDE

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from verdict.scenario import GOOD, PEERS, VICTIM, Gpu, blamed, named, rank, said, settled
+from verdict.scenario import GOOD, PEERS, VICTIM, Gpu, blamed, named, quickly, rank, said
 
 NFS = ("/data", "nfs4", "nas1:/export")
 NAMES = {"meta_ops": 1500.0, "meta_exe_ms": 8000.0}
@@ -21,7 +21,7 @@ SLOW_READS = {"read_ops": 100.0, "read_exe_ms": 15_600.0}
 
 
 def test_one_node_that_opens_many_small_files_is_named() -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(SMALL_FILES, "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(SMALL_FILES, "x")))
     assert said(verdict.job) == ("STORAGE", "metadata")
     assert blamed(verdict.job) == {"x"}
     assert "1500 requests a second" in verdict.job.text
@@ -29,11 +29,11 @@ def test_one_node_that_opens_many_small_files_is_named() -> None:
 
 def test_a_server_that_is_slow_for_all_it_is_asked_is_named_by_what_it_is_asked_most() -> None:
     slow = replace(SMALL_FILES, mounts={NFS: 60.0}, names={**NAMES, "meta_ops": 400.0})
-    assert said(settled(named(slow, "x")).nodes[0]) == ("STORAGE", "metadata")
+    assert said(quickly(named(slow, "x")).nodes[0]) == ("STORAGE", "metadata")
 
 
 def test_a_server_that_all_nodes_ask_is_named() -> None:
-    verdict = settled(named(SMALL_FILES, *PEERS))
+    verdict = quickly(named(SMALL_FILES, *PEERS))
     assert said(verdict.job) == ("STORAGE", "metadata")
     assert blamed(verdict.job) == {"nas1:/export"}
 
@@ -49,16 +49,16 @@ def test_a_server_that_all_nodes_ask_is_named() -> None:
     ids=["slow reads beside", "few requests", "quick requests", "not counted"],
 )
 def test_waits_for_data_are_reads(names: dict[str, float]) -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(replace(SMALL_FILES, names=names), "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(replace(SMALL_FILES, names=names), "x")))
     assert said(verdict.job) == ("STORAGE", "read")
 
 
 def test_a_disk_of_the_node_is_asked_for_data() -> None:
     local = replace(SMALL_FILES.ranks[0], loader={"block-read": 0.85, "run": 0.15})
-    verdict = settled(named(replace(SMALL_FILES, ranks=(local,)), "x"))
+    verdict = quickly(named(replace(SMALL_FILES, ranks=(local,)), "x"))
     assert said(verdict.nodes[0]) == ("STORAGE", "read")
 
 
 def test_names_are_nothing_while_gpus_compute() -> None:
     busy = replace(GOOD, mounts={NFS: 3.0}, names=NAMES)
-    assert settled(named(busy, *PEERS)).job.state == "COMPUTE"
+    assert quickly(named(busy, *PEERS)).job.state == "COMPUTE"

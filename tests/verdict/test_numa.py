@@ -15,8 +15,8 @@ from verdict.scenario import (
     Rank,
     blamed,
     named,
+    quickly,
     said,
-    settled,
 )
 
 STARVES = Rank(gpu=Gpu(util=55, power=330, memory=14), main={"run": 1.0}, main_run=1.0)
@@ -31,7 +31,7 @@ def node(*, far: bool | None, near_starve: bool = False, siblings: bool | None =
 
 
 def test_a_rank_that_is_far_and_slower_than_those_that_are_near_is_named() -> None:
-    verdict = settled((node(far=True),))
+    verdict = quickly((node(far=True),))
     assert said(verdict.job) == ("CPU", "numa")
     assert blamed(verdict.job) == {"rank 5 of x"}
     assert verdict.job.confidence <= 0.8
@@ -44,7 +44,7 @@ def test_a_rank_that_is_far_and_slower_than_those_that_are_near_is_named() -> No
     ids=["near", "not known", "near ranks no better", "all far"],
 )  # fmt: skip
 def test_a_main_thread_that_is_slow_wherever_it_runs_is_only_that(placed: Node) -> None:
-    verdict = settled((placed,))
+    verdict = quickly((placed,))
     assert said(verdict.ranks[5]) == ("CPU", "main-thread")
     told = [c for v in (verdict.job, *verdict.ranks) for c in v.candidates if c.cause == "numa"]
     assert all(c.confidence <= 0.4 for c in told)
@@ -53,7 +53,7 @@ def test_a_main_thread_that_is_slow_wherever_it_runs_is_only_that(placed: Node) 
 def test_being_far_is_nothing_while_gpus_compute_or_wait_or_loaders_are_the_limit() -> None:
     far = [replace(n.ranks[0], far=True) for n in (GOOD, VICTIM, DECODES)]
     good, waits, decodes = (Node(ranks=(r,)) for r in far)
-    assert settled(named(good, *PEERS)).job.state == "COMPUTE"
-    assert settled(named(waits, *PEERS)).job.state == "UNKNOWN"
+    assert quickly(named(good, *PEERS)).job.state == "COMPUTE"
+    assert quickly(named(waits, *PEERS)).job.state == "UNKNOWN"
     slow = replace(decodes, cpus=DECODES.cpus, busy=DECODES.busy)
-    assert said(settled((*named(VICTIM, *PEERS), *named(slow, "x"))).job) == ("CPU", "data-prep")
+    assert said(quickly((*named(VICTIM, *PEERS), *named(slow, "x"))).job) == ("CPU", "data-prep")

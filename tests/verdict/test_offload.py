@@ -15,8 +15,8 @@ from verdict.scenario import (
     Rank,
     blamed,
     named,
+    quickly,
     said,
-    settled,
 )
 
 OFFLOADS = Rank(
@@ -31,7 +31,7 @@ READING = {"block-read": 0.7, "run": 0.3}
 
 def test_a_rank_that_reads_and_writes_its_state_all_the_time_is_named() -> None:
     node = Node(ranks=(OFFLOADS,), disk_busy=0.95, disk_ms=4)
-    verdict = settled((*named(VICTIM, *PEERS), *named(node, "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(node, "x")))
     assert said(verdict.job) == ("STORAGE", "offload")
     assert blamed(verdict.job) == {"x"}
     assert "reads 1800 MB/s and writes 1500 MB/s" in verdict.job.text
@@ -46,7 +46,7 @@ def test_a_rank_that_reads_and_writes_its_state_all_the_time_is_named() -> None:
     ids=["only reads", "only writes"],
 )
 def test_one_way_alone_is_a_data_set_or_a_checkpoint(like: Node, expected: tuple[str, str]) -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(like, "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(like, "x")))
     assert said(verdict.job) == expected
 
 
@@ -62,4 +62,4 @@ def test_reading_before_a_checkpoint_and_writing_in_it_is_no_offload() -> None:
 
 def test_moving_state_is_nothing_while_gpus_compute() -> None:
     moves = replace(GOOD.ranks[0], main_read_mb=1800, write_mb=1500)
-    assert settled(named(replace(GOOD, ranks=(moves,)), *PEERS)).job.state == "COMPUTE"
+    assert quickly(named(replace(GOOD, ranks=(moves,)), *PEERS)).job.state == "COMPUTE"

@@ -13,15 +13,15 @@ from verdict.scenario import (
     Rank,
     blamed,
     named,
+    quickly,
     said,
-    settled,
 )
 
 LIMITED = Node(ranks=(Rank(gpu=Gpu(util=98, power=395, limit=400, clock=1200, cap=0.9)),))
 
 
 def test_28_a_gpu_with_a_lower_power_limit_than_its_peers_holds_them_up() -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(LIMITED, "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(LIMITED, "x")))
     assert said(verdict.job) == ("GPU", "throttled")
     assert blamed(verdict.job) == {"GPU 0 of x"}
     assert "400 W, other GPUs of this job have 700 W" in verdict.job.text
@@ -31,7 +31,7 @@ def test_one_of_eight_gpus_with_a_lower_limit_is_named() -> None:
     ranks = tuple(
         replace(LIMITED.ranks[0] if i == 3 else WAITS, name=str(i), world=8) for i in range(8)
     )
-    assert blamed(settled((Node("x", ranks=ranks),)).job) == {"GPU 3 of x"}
+    assert blamed(quickly((Node("x", ranks=ranks),)).job) == {"GPU 3 of x"}
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_one_of_eight_gpus_with_a_lower_limit_is_named() -> None:
     ids=["not reached", "hardly lower", "another model"],
 )
 def test_a_lower_limit_that_costs_nothing_or_belongs_to_the_model_is_no_fault(gpu: Gpu) -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(Node(ranks=(Rank(gpu=gpu),)), "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(Node(ranks=(Rank(gpu=gpu),)), "x")))
     assert verdict.job.state != "GPU"
 
 
 def test_a_low_limit_of_all_gpus_is_a_choice() -> None:
-    assert settled(named(LIMITED, *PEERS)).job.state == "COMPUTE"
+    assert quickly(named(LIMITED, *PEERS)).job.state == "COMPUTE"
 
 
 PCIE = {
@@ -79,20 +79,20 @@ NARROW = {"pcie_width": 1, "pcie_rx_bytes": 1.2e9}
 
 
 def test_a_gpu_whose_link_lost_lanes_and_is_full_is_named() -> None:
-    verdict = settled((dgx(COPIES, SPINS, **NARROW),))
+    verdict = quickly((dgx(COPIES, SPINS, **NARROW),))
     assert said(verdict.job) == ("HOST-LINK", "pcie")
     assert blamed(verdict.job) == {"GPU 5 of x"}
     assert "gen 4 x1, which could be gen 4 x16, 61 % in use" in verdict.job.text
 
 
 def test_a_link_that_sends_again_and_costs_time_is_named() -> None:
-    verdict = settled((dgx(COPIES, SPINS, pcie_replays=5, pcie_rx_bytes=17e9),))
+    verdict = quickly((dgx(COPIES, SPINS, pcie_replays=5, pcie_rx_bytes=17e9),))
     assert said(verdict.job) == ("HOST-LINK", "pcie")
     assert blamed(verdict.job) == {"GPU 5 of x"}
 
 
 def test_a_full_link_in_order_is_told_with_doubt() -> None:
-    verdict = settled((dgx(COPIES, SPINS, pcie_rx_bytes=25e9),))
+    verdict = quickly((dgx(COPIES, SPINS, pcie_rx_bytes=25e9),))
     assert said(verdict.job) == ("HOST-LINK", "pcie")
     assert verdict.job.confidence <= 0.7
 
@@ -108,14 +108,14 @@ def test_a_full_link_in_order_is_told_with_doubt() -> None:
     ids=["hardly used", "a slot of four lanes", "more than it can carry", "a replay now and then"],
 )
 def test_a_link_that_costs_nothing_or_cannot_be_so_is_not_blamed(odd: dict[str, float]) -> None:
-    verdict = settled((dgx(COPIES, SPINS, **odd),))
+    verdict = quickly((dgx(COPIES, SPINS, **odd),))
     assert all(v.state != "HOST-LINK" for v in (verdict.job, *verdict.ranks))
 
 
 def test_what_a_slow_link_costs_is_not_known_without_its_bytes() -> None:
     node = dgx(COPIES, SPINS, **NARROW)
     hidden = frozenset({("gpu", "pcie_rx_bytes"), ("gpu", "pcie_tx_bytes")})
-    verdict = settled((replace(node, without=hidden),))
+    verdict = quickly((replace(node, without=hidden),))
     found = (verdict.job, *verdict.ranks)
     assert all(v.state != "HOST-LINK" for v in found)
     assert all(c.state != "HOST-LINK" for v in found for c in v.candidates)
@@ -123,7 +123,7 @@ def test_what_a_slow_link_costs_is_not_known_without_its_bytes() -> None:
 
 def test_a_link_that_fell_as_its_gpu_idles_is_nothing() -> None:
     idle = Gpu(util=0, power=70, memory=0)
-    verdict = settled((dgx(idle, idle, pcie_gen=1, pcie_rx_bytes=0),))
+    verdict = quickly((dgx(idle, idle, pcie_gen=1, pcie_rx_bytes=0),))
     assert all(v.state != "HOST-LINK" for v in (verdict.job, *verdict.ranks))
 
 
@@ -131,13 +131,13 @@ def test_a_link_that_fell_as_its_gpu_idles_is_nothing() -> None:
     "odd", [{"nvlink_up": 16}, {"nvlink_recoveries": 0.1}, {"nvlink_crc_errors": 2000}]
 )
 def test_a_gpu_with_bad_nvlinks_is_named(odd: dict[str, float]) -> None:
-    verdict = settled((dgx(SPINS, SPINS, **odd),))
+    verdict = quickly((dgx(SPINS, SPINS, **odd),))
     assert said(verdict.job) == ("HOST-LINK", "nvlink")
     assert blamed(verdict.job) == {"GPU 5 of x"}
 
 
 def test_a_gpu_that_is_not_bridged_may_be_so_by_design() -> None:
-    verdict = settled((dgx(SPINS, SPINS, nvlink_up=0),))
+    verdict = quickly((dgx(SPINS, SPINS, nvlink_up=0),))
     assert all(v.state != "HOST-LINK" or v.confidence <= 0.4 for v in (verdict.job, *verdict.ranks))
 
 
@@ -148,7 +148,7 @@ def all_over_pcie(**odd: float) -> Node:
 
 
 def test_an_exchange_over_pcie_beside_nvlinks_that_carry_nothing_is_told() -> None:
-    verdict = settled((all_over_pcie(pcie_rx_bytes=9e9, pcie_tx_bytes=9e9),))
+    verdict = quickly((all_over_pcie(pcie_rx_bytes=9e9, pcie_tx_bytes=9e9),))
     assert said(verdict.job) == ("HOST-LINK", "nvlink")
     assert blamed(verdict.job) == {"x"}
     assert verdict.job.confidence <= 0.7
@@ -161,7 +161,7 @@ def test_copies_to_gpus_and_what_adapters_move_is_no_such_exchange() -> None:
         rdma={"rx_bytes": 9e9, "tx_bytes": 9e9, "rx_packets": 1e6, "tx_packets": 1e6},
     )
     for node in (copies, adapters):
-        assert settled((node,)).job.state != "HOST-LINK"
+        assert quickly((node,)).job.state != "HOST-LINK"
 
 
 GUEST = Rank(name="0", group="session:9-1", gpu=Gpu(util=0, power=70, memory=0), main_run=0.9)
@@ -170,7 +170,7 @@ SHARED = Node(ranks=(Rank(), GUEST), guests={(0, 1001): 2e10})
 
 
 def test_a_gpu_that_another_jobs_rank_works_on_holds_up_the_others() -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(SHARED, "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(SHARED, "x")))
     assert said(verdict.job) == ("GPU", "shared")
     assert blamed(verdict.job) == {"GPU 0 of x"}
     assert "of another job" in verdict.job.text
@@ -190,7 +190,7 @@ def test_a_gpu_that_another_jobs_rank_works_on_holds_up_the_others() -> None:
     ids=["alone", "asleep", "MIG", "own job's", "unknown", "a context", "waits"],
 )
 def test_a_guest_that_need_not_cost_anything_is_told_with_doubt(node: Node, most: float) -> None:
-    verdict = settled((*named(VICTIM, *PEERS), *named(node, "x")))
+    verdict = quickly((*named(VICTIM, *PEERS), *named(node, "x")))
     found = [verdict.job, *verdict.nodes, *verdict.ranks]
     assert all(v.cause != "shared" or v.confidence <= most for v in found)
     told = [c.confidence for v in found for c in v.candidates if c.cause == "shared"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from verdict.scenario import GOOD, PEERS, Gpu, Node, Play, named, rank, said, settled
+from verdict.scenario import GOOD, PEERS, Gpu, Node, Play, named, quickly, rank, said
 
 FORKS = {"forks": 12.0, "container": 0}
 COMPILES = replace(
@@ -19,7 +19,7 @@ COMPILES = replace(
 
 
 def test_o_a_job_that_waits_for_its_compilers_starts_up() -> None:
-    verdict = settled(named(COMPILES, *PEERS), 60)
+    verdict = quickly(named(COMPILES, *PEERS))
     assert said(verdict.job) == ("STARTUP", "compile")
     assert not verdict.job.culprits
     assert verdict.job.confidence <= 0.7
@@ -37,10 +37,10 @@ def test_o_a_job_that_waits_for_its_compilers_starts_up() -> None:
     ids=["idle CPUs", "no new processes", "others' CPU time", "main thread works"],
 )
 def test_without_compilers_at_work_it_only_starts_up(node: Node) -> None:
-    assert said(settled(named(node, *PEERS), 60).job) == ("STARTUP", None)
+    assert said(quickly(named(node, *PEERS)).job) == ("STARTUP", None)
 
 
 def test_a_job_that_worked_does_not_start_up_when_it_compiles_again() -> None:
     play = Play(PEERS)
-    play.run(named(GOOD, *PEERS), 60)
+    play.run(named(GOOD, *PEERS), 30)
     assert play.run(named(COMPILES, *PEERS), 50).job.state != "STARTUP"
