@@ -65,6 +65,14 @@ _CROWDED = Accept(
 _QUOTA = Accept(("CPU/quota",), "the cgroup's quota holds the job in most periods")
 _GONE = Accept(("UNKNOWN",), "nothing of it can be seen")
 
+_WAYS_OF_GPU02 = (
+    "gpu02",
+    "gpu02 -> gpu03",
+    "gpu01 -> gpu02",
+    "gpu01 <-> gpu02",
+    "gpu02 <-> gpu03",
+)
+"""A round trip is long both ways, so a way of the culprit may be named without its direction."""
 _MUCH = 4e6
 """Gradients of jobs whose network breaks: enough to lose time by it."""
 _NETWORK = (
@@ -99,13 +107,13 @@ _NETWORK = (
         name="net-delay", kind="uml", nodes=3, gradients=_MUCH,
         faults=(Delay("gpu02", 60),),
         job=_FAR, on={"gpu02": _FAR}, rest=_NEAR,
-        culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
+        culprits=_WAYS_OF_GPU02,
     ),
     Scenario(
         name="net-jitter", kind="uml", nodes=3, gradients=_MUCH,
         faults=(Delay("gpu02", 40, 20),),
         job=_FAR, on={"gpu02": _FAR}, rest=_NEAR,
-        culprits=("gpu02", "gpu02 -> gpu03", "gpu01 -> gpu02"),
+        culprits=_WAYS_OF_GPU02,
     ),
     Scenario(
         name="net-flap", kind="uml", nodes=3, gradients=_MUCH,

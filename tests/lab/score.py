@@ -200,13 +200,16 @@ def _count(
 
 
 def _blame(blame: Blame, verdict: Verdict, culprits: Sequence[str], seconds: float) -> bool:
-    """Book whom a verdict of the job names; False where an innocent one is named."""
+    """Book whom a verdict of the job names; False where an innocent one is named.
+
+    A port of a node at fault is right.
+    """
     named = [c for c in verdict.culprits if c.kind not in ("job", "unknown") or c.id in culprits]
     for culprit in verdict.culprits:
         _add(blame.named, culprit.id, seconds)
     if not named:
         blame.vague_s += seconds
-    elif all(c.id in culprits for c in named):
+    elif all(c.id in culprits or (c.kind == "port" and {*c.nodes} <= {*culprits}) for c in named):
         blame.right_s += seconds
     else:
         blame.wrong_s += seconds

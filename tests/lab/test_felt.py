@@ -20,7 +20,7 @@ def log(*lengths: float) -> list[Phase]:
         ((1, 1, 1, 1, 1, 1), 3.0, None),  # nothing came of it
         ((1, 1, 1, 1, 1, 2, 2, 2), 3.0, 2.0),  # two loaded batches hid it
         ((1, 1, 1, 3, 3), 3.5, 0.0),  # in the midst of a step
-        ((1, 1, 1, 0.2), 3.1, 0.1),  # the next step never ended
+        ((1, 1, 1, 1, 0.2), 3.5, 0.5),  # the next step never ended
         ((), 3.0, None),
     ],
 )

@@ -10,6 +10,7 @@ from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.report.timeline import word
 from lab.rescore import judged_anew, rescored
 from lab.score import Seen
+from verdict.evident import lacking
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "recordings").glob("*.json"))
 
@@ -49,8 +50,12 @@ def test_a_recorded_fault_is_judged_as_is_true(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: file.stem)
-def test_it_tells_the_same_story(file: Path, snapshot: SnapshotAssertion) -> None:
-    assert "\n".join(story(judged_anew(file.with_suffix("")))) == snapshot
+def test_it_tells_the_same_story_with_evidence_at_each_tick(
+    file: Path, snapshot: SnapshotAssertion
+) -> None:
+    seen = judged_anew(file.with_suffix(""))
+    assert [lack for one in seen for lack in lacking(one.verdict)] == []
+    assert "\n".join(story(seen)) == snapshot
 
 
 def test_there_is_one_of_each_kind() -> None:

@@ -56,6 +56,7 @@ class Peers(msgspec.Struct, frozen=True):
         still_s: seconds without a step, by the job's own log; None where it tells of none.
         spinning: some GPU of the job is busy meanwhile, so it spins.
         blamed: nodes that the job's verdict names for a fault, as it stood before this tick.
+        blamed_for: state of that verdict.
         limits: by GPU model, the power limits of all its GPUs on all nodes, in watts.
     """
 
@@ -70,6 +71,7 @@ class Peers(msgspec.Struct, frozen=True):
     lost: float = 0.0
     still_s: float | None = None
     blamed: frozenset[str] = frozenset()
+    blamed_for: State = "UNKNOWN"
     limits: Mapping[str, tuple[float, ...]] = {}
 
 
@@ -80,7 +82,8 @@ class Context(msgspec.Struct, frozen=True):
     source.metric, could not be read; `fast` and `slow` are windows of the node, for what only few
     causes ask for, `card` names its GPU there; `loader_cores` is what all loaders of the rank's
     job use on the node, None where that is not known; `elsewhere` that the job's fault is on other
-    nodes. `known` and `known_of_node` keep what several causes ask for: the latter is the same for
+    nodes, `at_an_end` that it is of the network and this node's, or at an end of its path. `known`
+    and `known_of_node` keep what several causes ask for: the latter is the same for
     all ranks of a node.
     """
 
@@ -97,6 +100,7 @@ class Context(msgspec.Struct, frozen=True):
     card: Labels | None = None
     loader_cores: float | None = None
     elsewhere: bool = False
+    at_an_end: bool = False
     known_of_node: dict[Any, Any] = {}
     known: dict[Any, Any] = {}
 
@@ -144,7 +148,8 @@ class Assessment(msgspec.Struct, frozen=True):
 
     `score` is of the evidence, for less against; `coverage` the share of it that was readable;
     `cap` the confidence that is possible at most. `text` ends a sentence about the rank. `place`
-    is what it waits for, where that is outside all nodes: a server, a store.
+    is what it waits for, where that is outside all nodes (a server, a store), or what fails it on
+    its node: a port.
     """
 
     state: State

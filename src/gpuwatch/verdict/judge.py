@@ -6,6 +6,7 @@ from typing import Self
 import msgspec
 
 from gpuwatch.model.verdict import Finding, JobVerdict, Recurring, Verdict
+from gpuwatch.model.verdict import State as ShownState
 from gpuwatch.model.view import NodeView, View
 from gpuwatch.verdict import node as nodes
 from gpuwatch.verdict import rank, statement
@@ -87,8 +88,8 @@ class Judge:
         if node.stale or fast is None or slow is None or latest is None:
             return (self._unread(view, node),)
         if slow.seconds < _ENOUGH * t.fast_window:
-            since = Finding("samples", slow.seconds, "s", t.fast_window, "just begun to watch")
             why = f"watching since {slow.seconds:.0f} s"
+            since = Finding("samples", slow.seconds, "s", t.fast_window, why)
             return (self._blank(view, node, why, since),)
         look = Look(view.now_us, node, fast, slow, latest, survey, t)
         ranks, group = opinions(look, self._learned)
@@ -132,14 +133,15 @@ class Judge:
     def _look(self, view: View) -> Survey:
         if self._survey is None or self._survey[0] != view.event_no:
             lost, blamed = lost_by_steps(self._pace), self._blamed()
-            self._survey = (view.event_no, Survey(view, self.thresholds, lost, blamed))
+            self._survey = (view.event_no, Survey(view, self.thresholds, lost, *blamed))
         return self._survey[1]
 
-    def _blamed(self) -> frozenset[str]:
-        """Return the nodes that the job's verdict, as it stands, names for a fault."""
+    def _blamed(self) -> tuple[frozenset[str], ShownState]:
+        """Return the nodes that the job's verdict, as it stands, names for a fault, and for what."""
         shown = self._tracks[_JOB].shown if _JOB in self._tracks else UNKNOWN
         at_fault = shown.state in (*rank.LOCAL, "NETWORK")
-        return frozenset(node for c in shown.culprits for node in c.nodes if at_fault)
+        nodes = frozenset(node for c in shown.culprits for node in c.nodes if at_fault)
+        return nodes, shown.state
 
     def _settle(self, view: View, opinion: Opinion) -> Verdict:
         """Let time have its say."""

@@ -10,6 +10,7 @@ from math import inf
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Values
+from gpuwatch.model.verdict import State
 from gpuwatch.model.view import NodeView, View
 from gpuwatch.verdict.evidence import Peers
 from gpuwatch.verdict.still import log_stands, stands
@@ -45,6 +46,7 @@ class Survey:
         thresholds: Thresholds,
         lost: float = 0.0,
         blamed: frozenset[str] = frozenset(),
+        blamed_for: State = "UNKNOWN",
     ) -> None:
         self._jobs: dict[tuple[str, str], str] = {}
         self._groups: dict[str, dict[str, dict[str, int]]] = {}
@@ -78,6 +80,7 @@ class Survey:
             lost,
             view.progress.still_s if view.progress and log is not None else None,
             blamed,
+            blamed_for,
             {model: tuple(sorted(watts)) for model, watts in limits.items()},
         )
 

@@ -60,6 +60,7 @@ def opinions(
     for unit in units:
         group = unit.rank.group if unit.rank else None
         job = look.survey.job(look.node.name, group)
+        ours = job == look.survey.main
         count = look.survey.peers.ranks.get(job, 1)
         context = Context(
             _gpu(look, unit, learned, absent, partner=count > 1),
@@ -74,7 +75,8 @@ def opinions(
             look.slow,
             unit.gpu,
             cores.get(group or ""),
-            bool(blamed) and look.node.name not in blamed and job == look.survey.main,
+            ours and bool(blamed) and look.node.name not in blamed,
+            ours and look.node.name in blamed and look.survey.peers.blamed_for == "NETWORK",
             known_of_node,
         )
         index = unit.gpu[0] if unit.gpu else unit.rank.gpu if unit.rank else None

@@ -35,6 +35,8 @@ _ECHO = (0.6, 0.9)
 """Swing from which trips are long because segments are lost: a queue that stands is long for all."""
 _UNSURE = 0.4
 """What trips that swing and lose nothing are worth: a far end that is short of CPU answers late too."""
+_MOVES = 0.05
+"""MB/s below which trips that swing are those of a rendezvous store's heartbeats."""
 _LATE_CAP = 0.5
 """Without good minutes to compare with, a long way may be all that this network has."""
 
@@ -144,7 +146,7 @@ def severity_of(context: Context, connection: Connection) -> float:
     if _loses(context, connection):
         long *= 1 - ramp(connection.swing, *_ECHO)
     elif _swings(connection) and not _full(connection):
-        long *= _UNSURE
+        long *= _UNSURE if (connection.sent_mb_s or 0.0) >= _MOVES else 0.0
     if usual is None:
         usual = context.gpu.least_trip_ms or limit / 2
     return long * max(ramp(trip / usual, *_LONGER), ramp(trip / _fastest(context, trip), *_LONGER))
