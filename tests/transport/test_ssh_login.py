@@ -135,34 +135,31 @@ async def test_s31_an_agent_full_of_keys_does_not_use_up_the_tries(
 
 @pytest.mark.parametrize("where", ["beside the key", "in the configuration"])
 async def test_a_user_certificate(
-    where: str, sshd: Start, dial: Dial, tmp_path: Path, agent: Agent
+    where: str, sshd: Start, dial: Dial, lay: Lay, tmp_path: Path, agent: Agent
 ) -> None:
     """For a key in a file, and for one that only the agent holds; one that is over is told."""
+    authority, key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
     server = sshd(options=["TrustedUserCAKeys /mnt/authority.pub"])
-    authority = asyncssh.generate_private_key("ssh-ed25519")
     authority.write_public_key(str(server.folder / "authority.pub"))
-    (server.folder / "authorized_keys").write_bytes(b"")
-    config = tmp_path / "config"
-    config.write_text("")
-    certificate = server.folder / "identity-cert.pub"
-    if where == "in the configuration":
-        certificate = tmp_path / "cert.pub"
+    identity, config = lay("id", key), tmp_path / "config"
+    if where == "beside the key":
+        certificate = tmp_path / "id-cert.pub"
+        config.write_text("")
+    else:
+        certificate = tmp_path / "certificate"
         config.write_text(f"CertificateFile {certificate}\n")
-        agent.add(server.identity)
-        key_of(server).write_public_key(str(server.identity))
-    key = (
-        asyncssh.read_public_key(str(server.identity))
-        if where != "beside the key"
-        else key_of(server).convert_to_public()
-    )
-    signed = authority.generate_user_certificate(key, "ann", principals="root")
-    certificate.write_bytes(signed.export_certificate())
-    assert (await dial(server.node(config=config)))[-1] == "shell"
-    over = authority.generate_user_certificate(
-        key, "ann", principals="root", valid_after=1, valid_before=2
-    )
-    certificate.write_bytes(over.export_certificate())
-    error = await denied(dial, server.node(config=config))
+        agent.add(identity)
+        key.write_public_key(str(identity))
+    node = server.node(identity=identity, config=config)
+
+    def certify(**when: int) -> None:
+        signed = authority.generate_user_certificate(key, "ann", principals="root", **when)  # type: ignore[arg-type]
+        certificate.write_bytes(signed.export_certificate())
+
+    certify()
+    assert (await dial(node))[-1] == "shell"
+    certify(valid_after=1, valid_before=2)
+    error = await denied(dial, node)
     assert error.what.endswith(f"; the certificate {certificate} is over or not yet valid")
     assert error.hint == f"get a new certificate in place of {certificate}"
 
