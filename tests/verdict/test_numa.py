@@ -34,8 +34,23 @@ def test_a_rank_that_is_far_and_slower_than_those_that_are_near_is_named() -> No
     verdict = quickly((node(far=True),))
     assert said(verdict.job) == ("CPU", "numa")
     assert blamed(verdict.job) == {"rank 5 of x"}
-    assert verdict.job.confidence <= 0.8
+    assert verdict.job.confidence <= 0.6
     assert "only on 32 CPUs" in verdict.job.text
+
+
+def test_several_ranks_that_are_far_and_all_slower_are_surer_than_one() -> None:
+    ranks = node(far=True).ranks
+    two = Node("x", ranks=tuple(ranks[5] if r.name == "4" else r for r in ranks))
+    two = replace(two, ranks=tuple(replace(r, name=str(i)) for i, r in enumerate(two.ranks)))
+    verdict = quickly((two,))
+    assert said(verdict.job) == ("CPU", "numa")
+    assert 0.6 < verdict.job.confidence <= 0.8
+
+
+def test_a_far_rank_that_does_well_clears_another_of_being_far() -> None:
+    slow = node(far=True)
+    well = replace(slow, ranks=tuple(replace(r, far=r.name in ("2", "5")) for r in slow.ranks))
+    assert said(quickly((well,)).ranks[5]) == ("CPU", "main-thread")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,12 @@ def _time(meaning: str, source: str, high: float = 3600.0) -> Threshold:
     return Threshold("s", 1.0, high, meaning, source)
 
 
+def _count(meaning: str, source: str) -> Threshold:
+    return Threshold("", 0.0, 1e9, meaning, source)
+
+
 _OWN = "starting point; tried on a three-node job with real faults"
+_MONITOR = "NVIDIA's data centre monitor (DCGM, hardware limits) warns from here on"
 _HABIT = "rule of thumb of people who run training jobs"
 
 
@@ -220,6 +225,18 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         float,
         _share("SM clock this much below its maximum is low.", _OWN),
     ] = 0.15
+    power_deficit: Annotated[
+        float,
+        _share("A power limit this far below the usual one of its model is too low.", _OWN),
+    ] = 0.15
+    pcie_replays: Annotated[
+        float,
+        _count("Packets sent again a minute from which on a PCIe link is bad.", _MONITOR),
+    ] = 8.0
+    nvlink_errors: Annotated[
+        float,
+        _count("Broken units and replays a second from which on NVLinks are bad.", _MONITOR),
+    ] = 100.0
     wait_spread: Annotated[
         float,
         _share(

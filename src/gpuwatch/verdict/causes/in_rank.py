@@ -62,12 +62,12 @@ def assess(context: Context) -> Assessment:
         " while its GPU was starved",
         support=(
             number("thread_group.worker.cores", own.cores, "CPUs", t.own_cores, "its own threads use"),
-            number("worker.idle", seen.idle if seen else None, "", None, "of them run while the GPU is idle"),
+            number("worker.idle", seen.idle if seen else None, "", None, "own threads that run while the GPU is idle:"),
             percent("gpu.starved", starved, t.lost, "GPU starved"),
             percent("thread_group.worker.delay", own.delay, t.run_delay, "each waits for a CPU"),
         ),
         against=(
-            number("worker.busy", seen.busy if seen else None, "", None, "of them run while it is busy"),
+            number("worker.busy", seen.busy if seen else None, "", None, "own threads that run while it is busy:"),
             percent("thread_group.loader.run", loaders, t.loader_busy, "each loader busy"),
         ),
         signals=(Signal("threads.wchan", own.waits is not None, 0.1),),

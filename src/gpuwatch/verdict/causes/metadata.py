@@ -41,7 +41,7 @@ def assess(context: Context) -> Assessment:
         support=(
             percent(f"thread_wait.{role}.{family}", waits, t.storage_wait, f"{role} in {family}"),
             number("mount.meta_ops", seen.ops_s, "/s", ENOUGH_OPS_S, "requests for metadata"),
-            percent("mount.meta_exe", seen.share, MOST, "of the time of all requests"),
+            percent("mount.meta_exe", seen.share, MOST, "metadata has of the time of requests"),
             number("mount.meta_each", seen.each_ms, "ms", None, "each takes"),
             percent("gpu.starved", lost, t.lost, "GPU starved"),
         ),

@@ -1,7 +1,8 @@
 """CPU/numa: a rank may run only on CPUs that are far from its GPU, and its GPU starves.
 
 Far memory and a far PCIe root make launches and copies slower, seldom by more than a fifth: that a
-rank is far proves little unless ranks of the same node that are near do better.
+rank is far proves little unless all that are far starve, and none that is near does. Near ones may be
+busy in waiting for it: that one rank alone is far and late may be chance.
 """
 
 from gpuwatch.verdict.causes import pcie
@@ -23,9 +24,10 @@ from gpuwatch.verdict.features.numa import Placed, placed
 
 NAME = Kind("CPU", "numa")
 _BETTER = (0.05, 0.2)
-"""How much busier GPUs are whose ranks are near."""
+"""How much more the GPUs of all near ranks are in use than that of any far one."""
 _FAR_ALONE = 0.6
-_CONTRAST_CAP = 0.8
+_SEVERAL_CAP = 0.8
+_ONE_CAP = 0.6
 _FAR_CAP = 0.4
 """No rank of the node is near, or those do no better: why it is slow may be anything."""
 
@@ -44,22 +46,22 @@ def assess(context: Context) -> Assessment:
     work = _works(context) if own and own.far else 0.0
     if own is None or work == 0:
         return NOTHING
-    better, sure = _better(context), severity(context)
+    sure = severity(context)
     cpus = "" if own.cpus is None else f" {own.cpus:.0f}"
     return assessment(
         context,
         NAME,
         opened * work * (_FAR_ALONE + (0.95 - _FAR_ALONE) * sure),
         text=f"may run only on{cpus} CPUs that are far from its GPU"
-        + (f": ranks that are near keep theirs {better * 100:.0f} % busier" if better else ""),
+        + (", and is slower than all ranks that are near" if sure else ""),
         support=(
             percent("gpu.starved", starved, t.lost, "GPU starved"),
-            percent("placement.better", better, _BETTER[1], "GPUs of near ranks busier by"),
+            percent("placement.better", _better(context), _BETTER[1], "GPUs of near ranks in use more, by"),
             percent("thread_group.main.run", context.role("main").run, None, "main thread on a CPU"),
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("threads.wchan", context.role("main").waits is not None, 0.1),),
-        cap=_CONTRAST_CAP if sure else _FAR_CAP,
+        cap=_cap(context) if sure else _FAR_CAP,
     )  # fmt: skip
 
 
@@ -72,12 +74,18 @@ def _works(context: Context) -> float:
 
 
 def _better(context: Context) -> float | None:
-    """Return by how much the GPUs of near ranks are busier; None where there is none to compare."""
+    """Return by how much the GPUs of near ranks are in use more; None where there is none to compare."""
     own = _own(context)
     if own is None or not own.far or own.util is None:
         return None
     near = [p.util for p in _placed(context).values() if not p.far and p.util is not None]
-    return min(near) - own.util if near else None
+    far = [p.util for p in _placed(context).values() if p.far and p.util is not None]
+    return min(near) - max(far) if near else None
+
+
+def _cap(context: Context) -> float:
+    several = sum(p.far for p in _placed(context).values()) > 1
+    return _SEVERAL_CAP if several else _ONE_CAP
 
 
 def _own(context: Context) -> Placed | None:

@@ -26,8 +26,6 @@ from gpuwatch.verdict.evidence import (
 from gpuwatch.verdict.features.host_links import Nvlink, nvlinks
 
 NAME = Kind("HOST-LINK", "nvlink")
-_ERRORS_S = 100.0
-"""Broken units a second from which on they matter (NVIDIA's data centre monitor)."""
 _QUIET_BYTES_S = 10e6
 _PCIE = (0.05, 0.2)
 """Share of what a PCIe link carries, both ways, that an exchange over it takes."""
@@ -47,14 +45,15 @@ def assess(context: Context) -> Assessment:
     score, text, cap = _worst(context) if links else _NONE
     if links is None or score == 0:
         return NOTHING
+    fewer = links.sibling if (links.sibling or 0) > links.up else None
     return assessment(
         context,
         NAME,
         opened * score,
         text=text,
         support=(
-            number("nvlink_up", links.up, "", links.sibling, "NVLinks up"),
-            number("nvlink.errors", links.errors_s, "/s", _ERRORS_S, "broken or sent again"),
+            number("nvlink_up", links.up, "", fewer, "NVLinks up"),
+            number("nvlink.errors", links.errors_s, "/s", t.nvlink_errors, "broken or sent again"),
             number("nvlink_recoveries", links.recoveries, "", 1.0, "trained anew"),
             percent("wait", wait, t.lost, "GPU waits for others"),
         ),
@@ -78,7 +77,9 @@ def _worst(context: Context) -> tuple[float, str, float]:
     links = _nvlinks(context).get(context.card or ())
     if links is None:
         return _NONE
-    return max(_down(links), _broken(links), _beside(context, links))
+    return max(
+        _down(links), _broken(links, context.thresholds.nvlink_errors), _beside(context, links)
+    )
 
 
 def _down(links: Nvlink) -> tuple[float, str, float]:
@@ -88,11 +89,11 @@ def _down(links: Nvlink) -> tuple[float, str, float]:
     return (0.9, text, 1.0) if links.up else (0.9, text, _NO_LINKS_CAP)
 
 
-def _broken(links: Nvlink) -> tuple[float, str, float]:
+def _broken(links: Nvlink, limit: float) -> tuple[float, str, float]:
     if links.recoveries:
         return 0.85, f"had NVLinks trained anew, {links.recoveries:.0f} times", 1.0
     text = f"has NVLinks that break: {links.errors_s or 0:.0f} errors a second"
-    return 0.85 * ramp(links.errors_s, _ERRORS_S / 2, 5 * _ERRORS_S), text, 1.0
+    return 0.85 * ramp(links.errors_s, limit / 2, 5 * limit), text, 1.0
 
 
 def _beside(context: Context, links: Nvlink) -> tuple[float, str, float]:

@@ -29,8 +29,6 @@ _REACHED = 0.8
 """Share of what a link carries that copies reach at best: headers and turns take the rest."""
 _FULL = (0.4, 0.7)
 """Share of time that a link in order is in use at its best, from which it is what is waited for."""
-_REPLAYS_MIN = 8.0
-"""Packets sent again a minute that NVIDIA's data centre monitor takes for a fault."""
 _LIES = 1.05
 """No link carries more than it can: then its width or generation is not what it tells."""
 _ALIKE_CAP = 0.5
@@ -47,7 +45,7 @@ def assess(context: Context) -> Assessment:
         return NOTHING
     t, best, lost = context.thresholds, _best(link), _lost(context)
     used = f", {min(1.0, link.used or 0.0) * 100:.0f} % in use"
-    if link.replays_min and link.replays_min >= _REPLAYS_MIN:
+    if link.replays_min and link.replays_min >= t.pcie_replays:
         used = f", {link.replays_min:.0f} packets sent again a minute{used}"
     usual = "" if best == (link.gen, link.width) else f", which could be gen {best[0]} x{best[1]}"
     return assessment(
@@ -56,10 +54,10 @@ def assess(context: Context) -> Assessment:
         0.95 * score,
         text=f"waits for its PCIe link: gen {link.gen} x{link.width}{usual}{used}",
         support=(
-            number("pcie_width", link.width, "", best[1], "PCIe lanes"),
-            number("pcie_gen", link.gen, "", best[0], "PCIe generation"),
-            percent("pcie.used", link.used, _FULL[1], "of what the link carries"),
-            number("pcie_replays", link.replays_min, "/min", _REPLAYS_MIN, "packets sent again"),
+            number("pcie_width", link.width, "", _above(best[1], link.width), "PCIe lanes"),
+            number("pcie_gen", link.gen, "", _above(best[0], link.gen), "PCIe generation"),
+            percent("pcie.used", link.used, _FULL[1], "PCIe link in use"),
+            number("pcie_replays", link.replays_min, "/min", t.pcie_replays, "packets sent again"),
             percent("lost", lost, t.lost, "GPU starved or waits"),
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
@@ -88,7 +86,7 @@ def _judged(context: Context) -> tuple[float, float]:
     if (context.gpu.util or 0.0) < t.gpu_idle:
         return 0.0, 0.0
     slow = _slow(link)
-    replays = ramp(link.replays_min, _REPLAYS_MIN / 2, 4 * _REPLAYS_MIN)
+    replays = ramp(link.replays_min, t.pcie_replays / 2, 4 * t.pcie_replays)
     if slow or replays:
         explained = min(1.0, link.used / _REACHED / lost)
         cap = 1.0 if _alone(link) or replays else _ALIKE_CAP
@@ -110,6 +108,11 @@ def _best(link: Pcie) -> tuple[int, int]:
     """Return generation and width that the link could have; a slot of less is not at fault."""
     gens, widths = (link.gen, link.gen_max), (link.width, link.width_max)
     return max(g for g in gens if g is not None), max(w for w in widths if w is not None)
+
+
+def _above(best: int, now: int) -> int | None:
+    """Return what a link could have, where that is more than it has."""
+    return best if best > now else None
 
 
 def _alone(link: Pcie) -> bool:

@@ -16,8 +16,6 @@ from gpuwatch.verdict.evidence import (
     ramp,
 )
 
-_LOWER = (0.05, 0.15)
-"""How far a limit is below the usual one; by less than that a GPU is hardly slower."""
 _REACHED = (0.85, 0.95)
 """Share of its limit that a GPU draws where that holds it back."""
 _CAPPED = (0.1, 0.5)
@@ -29,7 +27,7 @@ def assess(context: Context) -> Assessment:
     t, gpu, usual = context.thresholds, context.gpu, _usual(context)
     if usual is None or gpu.limit_w is None or (gpu.util or 0.0) < t.lost:
         return NOTHING
-    lower = ramp(1 - gpu.limit_w / usual, *_LOWER)
+    lower = ramp(1 - gpu.limit_w / usual, t.power_deficit / 3, t.power_deficit)
     capped = _capped(context) if lower else None
     drawn = gpu.power_w / gpu.limit_w if gpu.power_w is not None else None
     held = max(ramp(capped, *_CAPPED), ramp(drawn, *_REACHED))
@@ -41,7 +39,7 @@ def assess(context: Context) -> Assessment:
         0.9 * lower * held,
         text=f"is held at a power limit of {gpu.limit_w:.0f} W, other GPUs of this job have {usual:.0f} W",
         support=(
-            number("power_limit_w", gpu.limit_w, "W", (1 - _LOWER[1]) * usual, "power limit"),
+            number("power_limit_w", gpu.limit_w, "W", (1 - t.power_deficit) * usual, "power limit"),
             percent("power", drawn, _REACHED[1], "power of that limit"),
             percent("throttle_power_cap_ns", capped, _CAPPED[1], "time held by the power cap"),
             percent("sm_clock_mhz", gpu.clock, 1 - t.clock_deficit, "SM clock of its maximum"),
