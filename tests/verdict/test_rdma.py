@@ -23,7 +23,7 @@ HOLDS = replace(CLEAN, nics=(Nic(pauses_us=300_000.0, paused_us=0.0),))
 def test_a_port_that_fails_the_job_is_named(bad: Node, cause: str) -> None:
     verdict = settled((*named(CLEAN, *PEERS), *named(bad, "x")))
     assert said(verdict.job) == ("NETWORK", cause)
-    assert blamed(verdict.job) == {"x"}
+    assert blamed(verdict.job) == {"mlx5_0/1 of x"}
 
 
 def test_ports_without_a_fault_are_no_cause() -> None:

@@ -9,7 +9,7 @@ from agent import moving
 from gpuwatch.agent import catalogue
 from gpuwatch.model.event import Row, Sample
 from gpuwatch.model.verdict import JobVerdict
-from verdict.scenario import GOOD, SECOND, Gpu, Node, Play, blamed, named, rank, said
+from verdict.scenario import GOOD, SECOND, Gpu, Node, Play, named, rank, said
 
 GOOD_S = 6
 BAD_S = 18
@@ -65,8 +65,7 @@ def test_whose_port_is_at_fault(name: str, tmp_path: Path) -> None:
     assert scenario.culprit is not None
     node, port = scenario.culprit
     assert said(verdict.job) == ("NETWORK", scenario.fault)
-    assert blamed(verdict.job) == {node}
-    assert port in verdict.job.text
+    assert [(c.kind, c.id) for c in verdict.job.culprits] == [("port", f"{port} of {node}")]
     assert verdict.job.confidence >= 0.6
     assert set(verdict.job.waiting) == set(moving.NAMES) - {node}
 

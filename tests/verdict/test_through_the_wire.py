@@ -87,7 +87,7 @@ def test_one_rank_of_eight_is_named(
     waits = [*verdict.nodes[1:], *(r for r in verdict.ranks if r.rank != str(odd))]
     assert {v.state for v in waits} == {"PEER"}
     assert all(blamed(v) == {named} for v in waits)
-    assert set(names[1:]) <= set(verdict.job.waiting) | {"n1"}
+    assert len(verdict.job.waiting) == (3 if len(names) > 1 else 7)
 
 
 Wires = Callable[[str, str], Wire]

@@ -38,7 +38,7 @@ def charges(
         unseen: what could be to blame and is not seen.
         t: thresholds of the judge.
     """
-    found = _faults(nodes, t)
+    found = _faults(nodes, ranks, t)
     if not any(charge.found.cause == "fault" for charge in found):
         found += _standing(nodes, t)
     found += [*_least(nodes, ranks, t), *network(nodes, t), *_alike(nodes, t)]
@@ -48,7 +48,7 @@ def charges(
     return (*found, _unknown(nodes))
 
 
-def _faults(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+def _faults(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     """Charge GPUs that the driver lost, reported or slows: such stand above all that waits for them.
 
     How much a slow one costs the others need not reach what a wait is looked for from.
@@ -65,7 +65,8 @@ def _faults(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         felt = 1.0 if cause == "fault" else ramp(cost, t.wait_spread / 4, t.wait_spread)
         charged = msgspec.structs.replace(surest, score=surest.score * felt)
         culprits = tuple(c for n, _ in pairs for c in culprits_of(n))
-        made.append(Charge(charged, culprits, waiting_for(rest, set(), t)))
+        inside = _others(nodes[0], ranks, t) if len(nodes) == 1 else ()
+        made.append(Charge(charged, culprits, inside or waiting_for(rest, set(), t)))
     return made
 
 

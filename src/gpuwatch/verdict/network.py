@@ -23,6 +23,8 @@ _SENDER_CAP = 0.8
 """The sender counts what is lost: it may be lost on the way into the one that it sends to."""
 _ASTRAY_CAP = 0.5
 """Loss whose far end is guessed, or is no node of the job that shows it, may be elsewhere."""
+_ONES = ("node", "port")
+"""Culprits that are on one node, which then waits for nobody."""
 _OF_A_PORT = ("link", "bandwidth", "fallback", "softirq")
 """What a node's own ports and CPUs show is its own."""
 _MINOR = 0.25
@@ -52,8 +54,8 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         pairs = [(n, a) for n, a in every if _lost(a) >= _MINOR * worst]
         surest = max((a for _, a in pairs if Kind(a.state, a.cause) == kind), key=_sureness)
         score = sum(sorted(a.confidence for _, a in pairs)) / len(pairs)
-        culprits, cap, text = _where(kind, [n.node for n, _ in pairs], nodes, surest, t)
-        blamed = {c for culprit in culprits for c in culprit.nodes if culprit.kind == "node"}
+        culprits, cap, text = _where(kind, pairs, nodes, surest, t)
+        blamed = {c for culprit in culprits for c in culprit.nodes if culprit.kind in _ONES}
         waiting = tuple(n.node for n in nodes if n.node not in blamed and (n.wait or 0.0) >= t.lost)
         found = msgspec.structs.replace(surest, score=score, coverage=1.0, cap=cap, text=text)
         made.append(Charge(found, culprits, waiting))
@@ -80,10 +82,14 @@ def _lost(found: Assessment) -> float:
 
 
 def _where(
-    kind: Kind, faulty: Sequence[str], nodes: Sequence[Opinion], surest: Assessment, t: Thresholds
+    kind: Kind,
+    pairs: Sequence[tuple[Opinion, Assessment]],
+    nodes: Sequence[Opinion],
+    surest: Assessment,
+    t: Thresholds,
 ) -> tuple[tuple[Culprit, ...], float, str]:
     """Return whom a network fault belongs to, how surely at most, and what to say of it."""
-    text = surest.text
+    text, faulty = surest.text, [n.node for n, _ in pairs]
     of_port = kind.cause in _OF_A_PORT or _holds_up(surest)
     if not of_port and (told := _told(kind, nodes, t)):
         return (
@@ -94,7 +100,7 @@ def _where(
     if _by_trips(surest) and len(nodes) > 2:  # seen at both ends, and one of them is not known
         text = f"{text}; which node it leads to is not known"
         return (Culprit("job", "network", tuple(faulty)),), _ASTRAY_CAP, text
-    own = tuple(Culprit("node", name, (name,)) for name in faulty)
+    own = tuple(_one(node.node, found.place) for node, found in pairs)
     if len(faulty) == len(nodes) > 2:
         everyone = Culprit("job", "network", tuple(faulty))
         return (everyone,), _PATH_CAP, text
@@ -140,6 +146,11 @@ def _far_ends(nodes: Sequence[Opinion], t: Thresholds) -> list[str] | None:
         return None
     limit = max(t.out_of_order, _MINOR * max(shares.values()))
     return sorted(node for node, share in shares.items() if share >= limit)
+
+
+def _one(node: str, port: str | None) -> Culprit:
+    """Name a node's port, or the node where no port is known to be bad."""
+    return Culprit("port", f"{port} of {node}", (node,)) if port else Culprit("node", node, (node,))
 
 
 def _path(sender: str, ends: Sequence[str], *, both: bool) -> Culprit:

@@ -21,19 +21,31 @@ from gpuwatch.verdict.evidence import (
 __all__ = ["PortFault", "assess_worst", "worst"]
 
 
+_AS_BAD = 0.5
+"""Share of the worst port's badness from which on another is bad as well."""
+
+
 class PortFault(msgspec.Struct, frozen=True):
-    """What is wrong with a port: how badly (0 to 1), what it is called, the fact, and in words."""
+    """What is wrong with a port: how badly (0 to 1), what it is called, the fact, in words, and whose."""
 
     severity: float
     kind: Kind
     finding: Finding | None
     text: str
+    port: str = ""
 
 
 def worst(kind: Kind, faults: Iterable[PortFault]) -> PortFault:
-    """Return the worst fault, of two as bad the same whatever their order; none is of `kind`."""
-    none = PortFault(0.0, kind, None, "")
-    return max(faults, key=lambda fault: (fault.severity, fault.text), default=none)
+    """Return the worst fault, of two as bad the same whatever their order; none is of `kind`.
+
+    Where several ports are bad no single one is named, but their node.
+    """
+    bad = [fault for fault in faults if fault.severity > 0]
+    if not bad:
+        return PortFault(0.0, kind, None, "")
+    found = max(bad, key=lambda fault: (fault.severity, fault.text))
+    ports = {fault.port for fault in bad if fault.severity >= _AS_BAD * found.severity}
+    return found if len(ports) == 1 else msgspec.structs.replace(found, port="")
 
 
 def assess_worst(context: Context, found: PortFault) -> Assessment:
@@ -50,4 +62,5 @@ def assess_worst(context: Context, found: PortFault) -> Assessment:
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
         cap=waiting_cap(context),
+        place=found.port or None,
     )

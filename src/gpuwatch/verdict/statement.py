@@ -29,7 +29,7 @@ _HELD = {
 
 def of_unit(opinion: Opinion, track: Track, t: Thresholds) -> Verdict:
     """Return the verdict of a rank or a node."""
-    found = _shown(opinion.ranking, track)
+    found = _shown(opinion.ranking, track, t)
     blamed: tuple[Culprit, ...] = ()
     if opinion.low and track.shown != UNKNOWN:
         blamed = tuple(
@@ -65,8 +65,7 @@ def of_job(
     if track.shown == UNKNOWN:
         charge = charges[-1]
     if charge is None:
-        held = Assessment(track.shown.state, track.shown.cause, 0.0, text=_held(track.shown))
-        charge = Charge(held, track.shown.culprits)
+        charge = Charge(_fading(track, charges[0].found, t), track.shown.culprits)
     found, culprits = charge.found, charge.culprits
     rivals = _rivals(found, [c.found for c in charges], t)
     return Verdict(
@@ -122,15 +121,28 @@ def _is_own(culprit: Culprit, verdict: Verdict) -> bool:
     own = verdict.node or ""
     if verdict.rank is not None and culprit.kind in ("rank", "gpu"):
         return culprit.id == name_of(own, verdict.rank)
-    return culprit.kind in ("node", "rank", "gpu") and own in culprit.nodes
+    return culprit.kind in ("node", "port", "rank", "gpu") and own in culprit.nodes
 
 
-def _shown(ranking: Sequence[Assessment], track: Track) -> Assessment:
+def _shown(ranking: Sequence[Assessment], track: Track, t: Thresholds) -> Assessment:
     """Return this tick's evidence for what is shown; it may have gone a moment ago."""
     for found in ranking:
         if Claim(found.state, found.cause) == track.shown:
             return found
-    return Assessment(track.shown.state, track.shown.cause, 0.0, text=_held(track.shown))
+    return _fading(track, ranking[0], t)
+
+
+def _fading(track: Track, now: Assessment, t: Thresholds) -> Assessment:
+    """Return what there is for a claim that is shown on: since when nothing, and what is seen now."""
+    gone_s = 0.0 if track.low_us is None else (track.seen_us - track.low_us) / 1e6
+    gone = Finding(
+        "faded", round(gone_s, 1), "s", t.exit_after,
+        f"not seen any more for {gone_s:.0f} s, given up after {t.exit_after:.0f} s",
+    )  # fmt: skip
+    text = _held(track.shown)
+    return Assessment(
+        track.shown.state, track.shown.cause, 0.0, support=(gone,), against=now.support, text=text
+    )
 
 
 def _held(claim: Claim) -> str:

@@ -55,6 +55,7 @@ def assess(context: Context) -> Assessment:
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(Signal("nvml.power_w", context.gpu.power_w is not None, 0.3),),
         cap=min(waiting_cap(context), _BESIDE_CAP if _beside(context, nic) else 1.0),
+        place=nic.name,
     )
 
 

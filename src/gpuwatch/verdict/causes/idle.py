@@ -1,5 +1,6 @@
 """IDLE: no process holds the GPU; or one does, and waits for requests (`demand`)."""
 
+from gpuwatch.model.verdict import Finding
 from gpuwatch.verdict.evidence import (
     NOTHING,
     Assessment,
@@ -31,6 +32,7 @@ def assess(context: Context) -> Assessment:
         gpu.shares.idle,
         text="is idle: no process uses its GPU",
         support=(percent("util_pct", gpu.util, t.gpu_idle, "GPU utilisation"),),
+        against=(_power(context),),
         signals=(
             Signal("threads", "threads" not in context.absent, 0.2),
             Signal("nvml.power_w", gpu.power_w is not None, 0.1),
@@ -54,9 +56,16 @@ def _demand(context: Context) -> Assessment:
             percent("thread_wait.main", rest, 0.95, "main thread asleep"),
             percent("util_pct", context.gpu.util, context.thresholds.gpu_idle, "GPU utilisation"),
         ),
+        against=(_power(context),),
         signals=(Signal("sockets", "sockets" not in context.absent, 0.0),),
         cap=_DEMAND_CAP,
     )
+
+
+def _power(context: Context) -> Finding | None:
+    gpu = context.gpu
+    share = gpu.power_w / gpu.limit_w if gpu.power_w is not None and gpu.limit_w else None
+    return percent("power_w", share, context.thresholds.spin_power, "power, of its limit,")
 
 
 __all__ = ["NAME", "assess"]

@@ -33,13 +33,13 @@ _NONE = PortFault(0.0, NAME, None, "")
 def _flapping(context: Context, nic: Nic) -> PortFault:
     if nic.down and context.peers.up.get(nic.name, 0) > context.peers.nodes / 2:
         finding = number(f"nic.{nic.name}.carrier", 0.0, "", 1.0, f"carrier of {nic.name}")
-        return PortFault(0.8, NAME, finding, f"has no link on {nic.name}, its peers have")
+        return PortFault(0.8, NAME, finding, f"has no link on {nic.name}, its peers have", nic.name)
     if not nic.flaps:
         return _NONE
     finding = number(
         f"nic.{nic.name}.carrier_changes", nic.flaps, "", 1.0, f"link changes of {nic.name}"
     )
-    return PortFault(0.9, NAME, finding, f"had its link {nic.name} go down and up")
+    return PortFault(0.9, NAME, finding, f"had its link {nic.name} go down and up", nic.name)
 
 
 def _slow(context: Context, nic: Nic) -> PortFault:
@@ -54,7 +54,7 @@ def _slow(context: Context, nic: Nic) -> PortFault:
         f"nic.{nic.name}.speed_mbps", nic.speed_mbps, "Mb/s", usual, f"{nic.name} runs at"
     )
     text = f"has a slow link: {nic.name} at {nic.speed_mbps:g} Mb/s, its peers at {usual:g}"
-    return PortFault(0.8, NAME, finding, text)
+    return PortFault(0.8, NAME, finding, text, nic.name)
 
 
 def _bad(context: Context, nic: Nic) -> PortFault:
@@ -63,7 +63,7 @@ def _bad(context: Context, nic: Nic) -> PortFault:
     if severity == 0 or nic.bytes_s < _IN_USE_BYTES_S:
         return _NONE
     finding = percent(f"nic.{nic.name}.errors", nic.errors, limit, f"bad packets on {nic.name}")
-    return PortFault(severity, NAME, finding, f"gets bad packets on {nic.name}")
+    return PortFault(severity, NAME, finding, f"gets bad packets on {nic.name}", nic.name)
 
 
 __all__ = ["NAME", "assess", "fault"]

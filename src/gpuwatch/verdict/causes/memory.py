@@ -56,6 +56,7 @@ def assess(context: Context) -> Assessment:
             number("refaults", _refaults(context), "MB/s", _REFAULTS[1], "of files read again"),
             percent("cgroup.memory", _fullness(context), _FULL[1], "memory of its cgroup in use"),
         ),
+        against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
         signals=(
             Signal("threads.wchan", context.role("main").waits is not None, 0.1),
             Signal("memory", memory.swap_mb_s is not None, 0.1),

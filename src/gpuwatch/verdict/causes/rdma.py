@@ -50,7 +50,9 @@ def _lost(context: Context, port: Rdma) -> PortFault:
     limit = context.thresholds.rdma_retransmit
     found = percent(f"rdma.{port.port}.again", port.again, limit, "RDMA packets sent again")
     text = f"loses RDMA packets on {port.port}: {(port.again or 0) * 100:.4f} % sent again"
-    return PortFault(0.9 * ramp(port.again, limit / 2, 10 * limit), NAMES[0], found, text)
+    return PortFault(
+        0.9 * ramp(port.again, limit / 2, 10 * limit), NAMES[0], found, text, port.port
+    )
 
 
 def _stalled(port: Rdma) -> PortFault:
@@ -58,13 +60,13 @@ def _stalled(port: Rdma) -> PortFault:
         f"rdma.{port.port}.timeouts", port.timeouts, "", 1.0, "no acknowledgement in time"
     )
     text = f"got no acknowledgement in time on {port.port}, {port.timeouts or 0:.0f} times"
-    return PortFault(0.8 if port.timeouts else 0.0, NAMES[0], found, text)
+    return PortFault(0.8 if port.timeouts else 0.0, NAMES[0], found, text, port.port)
 
 
 def _down(port: Rdma) -> PortFault:
     found = number(f"rdma.{port.port}.downed", port.downed, "", 1.0, f"{port.port} went down")
     text = f"had its RDMA link {port.port} go down"
-    return PortFault(0.95 if port.downed else 0.0, NAMES[1], found, text)
+    return PortFault(0.95 if port.downed else 0.0, NAMES[1], found, text, port.port)
 
 
 def _slow(context: Context, port: Rdma) -> PortFault:
@@ -75,7 +77,7 @@ def _slow(context: Context, port: Rdma) -> PortFault:
     slow = port.active and speed < usual * (1 - context.thresholds.bandwidth_deficit)
     found = number(f"rdma.{port.port}.rate_mbps", speed, "Mb/s", usual, f"{port.port} runs at")
     text = f"has a slow link: {port.port} at {speed:g} Mb/s, its other rails at {usual:g}"
-    return PortFault(0.8 if slow else 0.0, NAMES[1], found, text)
+    return PortFault(0.8 if slow else 0.0, NAMES[1], found, text, port.port)
 
 
 def _bad(context: Context, port: Rdma) -> PortFault:
@@ -83,7 +85,9 @@ def _bad(context: Context, port: Rdma) -> PortFault:
     limit = context.thresholds.rdma_retransmit
     found = percent(f"rdma.{port.port}.symbols", port.symbols, limit, "bad symbols, of packets,")
     text = f"gets bad symbols on {port.port}: {(port.symbols or 0) * 100:.4f} % of packets"
-    return PortFault(0.8 * ramp(port.symbols, limit / 2, 10 * limit), NAMES[1], found, text)
+    return PortFault(
+        0.8 * ramp(port.symbols, limit / 2, 10 * limit), NAMES[1], found, text, port.port
+    )
 
 
 def _paused(port: Rdma) -> PortFault:
@@ -96,7 +100,9 @@ def _paused(port: Rdma) -> PortFault:
         if own
         else f"is held up on {port.port}: the network paused it {share * 100:.0f} % of the time"
     )
-    return PortFault((0.9 if own else 0.6) * ramp(share, *_PAUSED), NAMES[2], found, text)
+    return PortFault(
+        (0.9 if own else 0.6) * ramp(share, *_PAUSED), NAMES[2], found, text, port.port
+    )
 
 
 __all__ = ["HOLDS", "NAMES", "assess", "fault"]

@@ -136,6 +136,7 @@ def _blind(context: Context, opened: float) -> Assessment:
             percent("disk.busy", disk.busy if disk else None, 0.95, "busiest disk in use"),
             percent("cpu_iowait_ms", host.iowait, 0.3, "iowait"),
         ),
+        against=(percent("cpu.busy", host.busy, context.thresholds.host_busy, "CPUs in use"),),
         signals=(Signal("threads.wchan", readable=False, weight=0.3),),
         cap=_BLIND_CAP,
     )

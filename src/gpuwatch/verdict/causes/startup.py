@@ -60,7 +60,6 @@ def assess(context: Context) -> Assessment:
         text=f"starts up since {rank.age_s:.0f} s: {does}",
         support=(
             number("thread_group.age_s", rank.age_s, "s", None, "age of its process"),
-            number("unwatched", unseen_s, "s", _UNSEEN_S[1], "of which nobody watched"),
             percent("util_pct", gpu.util, t.gpu_idle, "GPU utilisation"),
             percent("thread_wait.storage", share, t.storage_wait, "threads in storage reads"),
             number(
@@ -68,6 +67,7 @@ def assess(context: Context) -> Assessment:
             ),
             number("forks", beside.forks_s, "/s", None, "processes started"),
         ),
+        against=(number("unwatched", unseen_s, "s", _UNSEEN_S[1], "of which nobody watched"),),
         signals=(Signal("threads.wchan", context.role("main").waits is not None, 0.1),),
         cap=_COMPILE_CAP if cause == "compile" else 1.0,
     )
