@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
 from gpuwatch.feed.live import Live
@@ -13,7 +14,7 @@ from gpuwatch.transport.bootstrap import new_marker
 from gpuwatch.transport.link import Step
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.ssh import Dialer
-from sshd import Sshd
+from sshd import Sshd, write_secret
 
 Dial = Callable[[Node], Awaitable[list[Step]]]
 
@@ -49,6 +50,21 @@ async def dial() -> AsyncIterator[Dial]:
 
     yield opened
     await dialer.close()
+
+
+@pytest.fixture
+def lay(tmp_path: Path) -> Callable[..., Path]:
+    """Lay a private key into a file of a test's own, locked if a passphrase is given."""
+
+    def laid(
+        name: str, key: asyncssh.SSHKey | None = None, how: str = "openssh", lock: str | None = None
+    ) -> Path:
+        path = tmp_path / name
+        key = key or asyncssh.generate_private_key("ssh-ed25519")
+        write_secret(path, key.export_private_key(how, lock, rounds=16, ignore_few_rounds=True))
+        return path
+
+    return laid
 
 
 @pytest.fixture
