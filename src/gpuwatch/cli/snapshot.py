@@ -52,7 +52,6 @@ async def _snapshot(job: Job, *, as_json: bool) -> int:
         interval_s=job.interval_s,
         clock=Clock(first.wall_us, first.arrived_us),
         thresholds=watch.judge.thresholds.as_dict(),
-        thresholds=watch.judge.thresholds.as_dict(),
         cost=job.cost,
     )
     report = build(subject, look.judged_ticks, look.events)
