@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -124,6 +126,33 @@ def test_what_was_not_called_in_time_is_late(sources: Sources, gate: tuple[int, 
     assert round_.late == {"pressure", "tcp"}
     assert sources.read().rows.keys() == {"clock", "cpu", "pressure", "tcp"}
     os.write(gate[1], b".")
+
+
+def test_who_gets_no_cpu_is_excused_and_so_is_the_source_that_it_calls(sources: Sources) -> None:
+    """Two threads of one core want all of it, so each of them waits half of the time."""
+    core = min(os.sched_getaffinity(0))
+    spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    os.sched_setaffinity(spinner.pid, [core])
+
+    def work() -> None:
+        os.sched_setaffinity(0, [core])
+        began = time.thread_time()
+        while time.thread_time() - began < 0.1:
+            pass
+
+    sources.acts.update(memory=work)
+    round_ = sources.crew.read(time.monotonic())
+    began, excused_s = time.monotonic(), 0.0
+    while not sources.done.wait(0.02):
+        excused_s += sources.crew.relieve(round_)
+    took_s = time.monotonic() - began
+    excused_s += sources.crew.relieve(round_)
+    spinner.kill()
+    spinner.wait()
+    assert round_.rows.keys() == set(NAMES)
+    assert took_s > 0.12, "the other one had its share"
+    assert excused_s == pytest.approx(took_s - 0.1, abs=0.06 + took_s / 4)
+    assert 0 < sources.guards[NAMES.index("memory")].excused_s <= excused_s
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,20 @@ class Crew(object):
         self._tick_at = tick_at
         return self._ask(self._samples + [(guard, guard.read) for guard in self._guards])
 
-    def relieve(self, round_: Round) -> None:
-        """Let another thread go on with a round where the one on duty hangs: ask again and again."""
-        if self.on_duty.hangs():
+    def relieve(self, round_: Round) -> float:
+        """Let another thread go on with a round where the one on duty hangs: ask again and again.
+
+        Returns:
+            The seconds for which it wanted for a CPU since this was last asked, or the round began.
+            They do not count against the source that it calls.
+        """
+        worker = self.on_duty
+        wanted_s = worker.wanted_s()
+        if worker.guard is not None:
+            worker.guard.excused_s += wanted_s
+        if worker.hangs():
             self._replace(round_)
+        return wanted_s
 
     def give_up(self, round_: Round) -> None:
         """Wait for a round no longer: a call that still runs has its thread for itself."""
@@ -113,6 +123,7 @@ class Crew(object):
             self.spare.remove(self.first)
             other, self.on_duty = self.on_duty, self.first
             other.ask(Round())  # so that it sees that it is spare now
+        self.on_duty.wanted_s()
         self.on_duty.ask(round_)
         return round_
 
@@ -127,6 +138,7 @@ class Crew(object):
             except RuntimeError:  # no more threads are allowed here
                 self.on_duty = before
                 return
+        self.on_duty.wanted_s()
         self.on_duty.ask(round_)
 
 
@@ -143,7 +155,8 @@ class Worker(object):
         self._round = Round()
         self._asked = _thread.allocate_lock()
         self._asked.acquire()
-        self._status = -1
+        self._status = self._schedule = -1
+        self._wanted_ns = 0
         self._calls = 0
         self._seen: Tuple[int, Tuple[bytes, ...]] = (0, ())
 
@@ -155,7 +168,7 @@ class Worker(object):
 
     def work(self) -> None:
         """Do what is asked for, and sample in between, for ever."""
-        self._status = _status_of_this_thread()
+        self._status, self._schedule = map(_of_this_thread, ("status", "schedstat"))
         while True:
             on_duty = self._crew.on_duty is self
             if not on_duty:
@@ -181,6 +194,11 @@ class Worker(object):
         blocked = bool(moves) and moves[0] != RUNNABLE
         return self.guard is not None and blocked and before == self._seen
 
+    def wanted_s(self) -> float:
+        """Return how long it could have run and got no CPU, since this was last asked."""
+        before, self._wanted_ns = self._wanted_ns, _wanted_ns(self._schedule)
+        return (self._wanted_ns - before) / 1e9
+
     def _do(self, round_: Round) -> None:
         is_watched = self._crew.first is self
         if is_watched:
@@ -203,10 +221,10 @@ class Worker(object):
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _status_of_this_thread() -> int:
+def _of_this_thread(name: str) -> int:
     """Open what the kernel tells of this thread; -1 where it does not (Linux before 3.17)."""
     try:
-        return os.open("/proc/thread-self/status", os.O_RDONLY | os.O_CLOEXEC)
+        return os.open("/proc/thread-self/" + name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return -1
 
@@ -219,3 +237,11 @@ def _moves(status: int) -> Tuple[bytes, ...]:
         return ()
     state, waits = after(text, b"State:\t"), after(text, b"voluntary_ctxt_switches:\t")
     return (state[:1], waits) if state and waits else ()
+
+
+def _wanted_ns(schedule: int) -> int:
+    """Return how long a thread has waited on run queues: the second number of its schedstat."""
+    try:
+        return int(whole(schedule, LIMIT).split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -47,12 +47,14 @@ class Guard(object):
         samples: whether the source samples between ticks as well.
         turn: held by the thread that calls it.
         since: when the call that runs now began; None while none does.
+        excused_s: for which its thread wanted for a CPU meanwhile: no fault of the source's.
     """
 
     def __init__(self, name: str, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
         self.missing: Dict[str, str] = {}
         self.since: Optional[float] = None
+        self.excused_s = 0.0
         self._module = importlib.import_module("gpuwatch.agent.sources." + name)
         self.rows: Tuple[Metric, ...] = self._module.ROWS
         self.samples = hasattr(self._module.Reader, "sample")
@@ -80,7 +82,7 @@ class Guard(object):
         if reading is None:
             return []
         self.missing = dict(reading.missing)
-        if self._clock() - began > SLOW_S:
+        if self._clock() - began - self.excused_s > SLOW_S:
             self.missing[self.name + ".time"] = "slow: over %d ms a reading" % (SLOW_S * 1000)
         self._rest_s = REST_S[0]
         return reading.rows
@@ -104,8 +106,9 @@ class Guard(object):
         Raises:
             Stuck: when it has; again so much later, should the source go on.
         """
-        if self.since is not None and now - self.since > STUCK_S:
+        if self.since is not None and now - self.since - self.excused_s > STUCK_S:
             self.since = now
+            self.excused_s = 0.0
             raise Stuck
 
     def _call(self, method: Optional[str]) -> Optional[Reading]:
@@ -125,12 +128,13 @@ class Guard(object):
             Stuck: also where only the kernel held it up, and no signal came through.
         """
         began = self._clock()
+        self.excused_s = 0.0
         try:
             self.since = began
             if self._reader is None:
                 self._reader = self._module.Reader(self._host)
             result = getattr(self._reader, method)() if method else None
-            if self._clock() - began > STUCK_S:
+            if self._clock() - began - self.excused_s > STUCK_S:
                 raise Stuck
             return self._checked(result) if method == "read" else None
         finally:

@@ -31,9 +31,10 @@ tells, so that what hangs holds a tick up for 50 ms, once."""
 IMPORT_S = 1.0
 """The same while readers are made: a slow disk may hold up an import for long."""
 LATE_S = 0.75
-"""A frame waits so long for sources that do not hang, but take long or want for a CPU."""
+"""A frame waits so long for sources that do not hang, but take long; and, beyond that, for as long as
+who calls them gets no CPU: what is read then is what shows it."""
 HANGS = "hangs: no answer"
-LATE = "late: not read within %d ms" % (LATE_S * 1000)
+LATE = "late: not read in time"
 FAREWELL_S = 0.3
 """How long the last words may take."""
 DESCRIPTORS = 1024
@@ -211,7 +212,7 @@ class Agent(object):
             if now >= until:
                 break
             if now >= look_at:
-                self._crew.relieve(round_)
+                until += self._crew.relieve(round_)
                 look_at = now + look_s
             self._wait(min(look_at, until) - now)
         self._crew.give_up(round_)
