@@ -66,7 +66,7 @@ lab-bites: $(READY) lab-setup ## Show that each fault of the lab bites and can b
 bench-start: $(READY) ## Measure how soon --help and the first screen appear.
 	$(BIN)/python bench/start.py
 
-bench-agent: $(READY) ## Measure what the agent costs a node, beside other monitors; root; about ten minutes.
+bench-agent: $(READY) ## Measure what the agent costs a node, beside other monitors; root; a quarter of an hour.
 	@test -x build/bench-tools/bin/glances || { $(PYTHON) -m venv build/bench-tools \
 	  && build/bench-tools/bin/pip install --quiet --disable-pip-version-check nvitop==1.7.2 glances==4.5.8; }
 	@command -v prometheus-node-exporter >/dev/null || apt-get install -qq -y prometheus-node-exporter >/dev/null || true

@@ -59,6 +59,7 @@ def start(stream: Any) -> None:
     """
     if sys.version_info < (3, 6):
         refuse("python %d.%d at %s is older than 3.6" % (sys.version_info[:2] + (sys.executable,)))
+    import gc
     import json
     import os
     import zlib
@@ -75,6 +76,7 @@ def start(stream: Any) -> None:
     importer = Importer(modules)  # type: Any
     sys.meta_path.insert(0, importer)
     os.chdir("/")
+    gc.set_threshold(10000)  # a tick makes much that dies young, and hardly a cycle
     import gpuwatch.agent.main
 
     gpuwatch.agent.main.run(header["config"])

@@ -19,7 +19,7 @@ IN_TURN = 6
 KEPT_REST = 100
 """More of those are a crowd: their files are not kept open, as descriptors are few, and a look costs
 three times as much."""
-IN_SLEEP = 2
+IN_SLEEP = 1
 """Threads of such a crowd that are looked at in each sample, where their process runs no more than is
 seen."""
 CLOSE_S = 1.5
@@ -60,8 +60,13 @@ class Turns(object):
         self.close_s = CLOSE_S
         self._running = Ring()
         self._asleep = Ring()
+        self._is_counted = False
         self._counts: Dict[Tuple[int, str], int] = {}
         self._sampled: Dict[Tuple[int, str], int] = {}
+
+    def regroup(self) -> None:
+        """Take it that threads came, ended, or are another rank's or role's now."""
+        self._is_counted = False
 
     def sort(
         self,
@@ -98,7 +103,9 @@ class Turns(object):
         self._running.all = [each for each in rest if each.thread.pid not in pids]
         self._asleep.all = [each for each in rest if each.thread.pid in pids] if pids else []
         self.close_s = max(CLOSE_S, 3 * len(self.hot.all) / LOOKS / rate_hz)
-        self._counts = Counter((id(w.rank), w.role) for w in first + rest)
+        if not self._is_counted:
+            self._is_counted = True
+            self._counts = Counter((id(w.rank), w.role) for w in first + rest)
         self._sampled = Counter((id(w.rank), w.role) for w in self.mains + self.hot.all)
 
     def rest(self) -> List[Watched]:

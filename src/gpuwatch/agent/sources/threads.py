@@ -1,8 +1,8 @@
 """The job's ranks, and what their threads wait in (5 Hz).
 
 Looked at in each sample: the main thread of each rank; in turn: those of loaders and checkpoint
-processes, and threads that lately used a CPU; of all others a few, which also finds those
-that begin to use one (agent/turns.py). Who the ranks are is asked anew when processes were started (/proc/stat says
+processes, and threads that lately used a CPU; of all others a few, which also finds those that begin
+to use one (turns.py). Who the ranks are is asked anew when processes were started (/proc/stat says
 so), when a rank ended, when NVML names other processes, and now and then.
 """
 
@@ -191,6 +191,7 @@ class Reader(object):
         """Forget a thread that ended; with a main thread its rank or loader ended."""
         if watched.is_main and watched.role == "main":
             self._ranks = [rank for rank in self._ranks if rank is not watched.rank]
+        self._turns.regroup()
         watched.rank = None
         watched.thread.close()
         self._watched.pop((watched.thread.pid, watched.thread.tid), None)
@@ -268,6 +269,7 @@ class Reader(object):
         return keys
 
     def _assign(self, watched: Watched, rank: Optional[Rank], role: str) -> None:
+        self._turns.regroup()
         watched.rank = rank
         watched.role = role
         if rank is not None:
@@ -280,7 +282,7 @@ class Reader(object):
         self._turns.sort(self._watched.values(), now, rate_hz, lambda: self._asleep(now))
         self._again = self._again or any(
             w.thread.threads not in (0, self._sizes.get(w.thread.pid))
-            for w in self._watched.values()
+            for w in self._turns.mains + self._turns.hot.all
             if w.is_main
         )
 
