@@ -150,8 +150,6 @@ def _verdicts() -> Iterator[str]:
         ((LETTERS[s], s, ", ".join(CAUSES[s])) for s in STATES),
     )
     yield ""
-    yield "States and causes that have no section below are words of the report's contract that no rule gives yet."
-    yield ""
     yield "## Causes"
     for assess in causes.CAUSES:
         head, _, rest = (inspect.getdoc(inspect.getmodule(assess)) or "").partition(": ")
