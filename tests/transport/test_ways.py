@@ -75,8 +75,8 @@ async def told(watching: Any, node: Node) -> Link:
     ("node", "words"),
     [
         (Node("n", "gpu001", transport="srun", slurm_id="123456"),
-         ["--jobid=123456", "--overlap", "-N1", "-n1", "-w", "gpu001", "--chdir=/", "--export=NONE",
-          "--mpi=none"]),
+         ["--jobid=123456", "--overlap", "-N1", "-n1", "-w", "gpu001", "--unbuffered", "--chdir=/",
+          "--export=NONE", "--mpi=none"]),
         (Node("n", "worker-0", transport="kubectl"), ["exec", "--stdin", "worker-0", "--"]),
         (Node("n", "x", transport="kubectl", pod="train/w-0", container="main"),
          ["exec", "--stdin", "--namespace=train", "--container=main", "w-0", "--"]),

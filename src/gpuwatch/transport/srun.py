@@ -15,15 +15,17 @@ FINAL = ("Invalid job id", "Access/permission denied", "already completing or co
 def line(node: Node, marker: str) -> list[str]:
     """Return srun's words (srun(1)).
 
-    `--overlap` shares what the job holds instead of waiting for it. The step begins in `/`, as
-    the viewer's folder need not be there, without the viewer's environment and without MPI.
+    `--overlap` shares what the job holds instead of waiting for it, `--unbuffered` passes output
+    on before its line ends. The step begins in `/`, as the viewer's folder need not be there,
+    without the viewer's environment and without MPI.
 
     Raises:
         InputError: as `start_command`.
     """
     return [
         "srun", f"--jobid={node.slurm_id}", "--overlap", "-N1", "-n1", "-w", node.host,
-        "--chdir=/", "--export=NONE", "--mpi=none", "/bin/sh", "-c", start_command(node, marker),
+        "--unbuffered", "--chdir=/", "--export=NONE", "--mpi=none",
+        "/bin/sh", "-c", start_command(node, marker),
     ]  # fmt: skip
 
 
