@@ -74,6 +74,18 @@ async def test_a_shell_that_never_answers(
     )
 
 
+async def test_what_waits_without_end_may_say_why(
+    watching: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As srun does, for a step that has to wait for the job's nodes."""
+    monkeypatch.setattr("gpuwatch.transport.bootstrap.GREETING_S", 0.5)
+    python = script(tmp_path / "python", "echo 'srun: Requested nodes are busy' >&2; exec sleep 60")
+    assert await refused(watching, local(python)) == (
+        "shell",
+        "no python started within 0 s; it printed: srun: Requested nodes are busy",
+    )
+
+
 async def test_a_shell_that_prints_without_end(watching: Any, tmp_path: Path) -> None:
     step, reason = await refused(watching, local(script(tmp_path / "python", "exec yes noise")))
     assert step == "shell"

@@ -92,7 +92,8 @@ async def handshake(
                 if len(heard) > NOISE_LIMIT:
                     raise _unanswered("the login shell printed over 1 MB", bytes(heard))
     except TimeoutError:
-        raise _unanswered(f"no python started within {GREETING_S:.0f} s", bytes(heard)) from None
+        said = bytes(heard) or pipe.errors.encode()
+        raise _unanswered(f"no python started within {GREETING_S:.0f} s", said) from None
     reached("python")
     pipe.write(message)
     return bytes(heard[at + len(answer) :])
