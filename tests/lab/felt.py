@@ -11,7 +11,7 @@ import msgspec
 
 __all__ = ["Phase", "felt"]
 
-_SLOWER = 1.3
+_SLOWER = 1.5
 """How many times as long as the healthy ones' median a step is that is slow."""
 
 
