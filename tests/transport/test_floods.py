@@ -36,11 +36,11 @@ async def test_a_node_that_sends_without_end_is_cut_off_alone(
     watching: Any, words: tuple[str, ...]
 ) -> None:
     flood = Node("flood", "h", transport="command", command=words)
-    async with watching(flood, Node("well", "h", transport="local")) as watch:
-        await watch.sample("well", sequence=2)
+    async with watching(flood, Node("well", "h", transport="local"), interval_s=0.5) as watch:
+        await watch.sample("well", sequence=0)
         lost = await watch.link("flood", "lost")
         assert lost.reason == "it sends without end: cut off"
-        await watch.sample("well", sequence=8)
+        await watch.sample("well", sequence=4)
     well = [e for e in watch.events if isinstance(e, Sample) and e.node == "well"]
     assert [e.sequence for e in well] == list(range(len(well)))
     assert not any(
