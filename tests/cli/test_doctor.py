@@ -1,5 +1,6 @@
 """`gpuwatch doctor` on real nodes: how far it got, what is readable, what to do, exit codes."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
