@@ -112,7 +112,7 @@ def test_what_is_read_names_each_fault(whole: dict[str, JobVerdict]) -> None:
     told = {case: (v.job.state, {c.kind for c in v.job.culprits}) for case, v in whole.items()}
     assert told == {
         "slow": ("NETWORK", {"node"}), "lossy": ("NETWORK", {"node"}), "mount": ("STORAGE", {"mount"}),
-        "quota": ("CPU", {"node"}), "rdma": ("NETWORK", {"node"}),
+        "quota": ("CPU", {"node"}), "rdma": ("NETWORK", {"port"}),
     }  # fmt: skip
 
 
