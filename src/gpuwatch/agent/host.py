@@ -268,11 +268,6 @@ class Kept(object):
         self._host = host
         self._descriptor = -1
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a descriptor is kept now."""
-        return self._descriptor >= 0
-
     def read(self) -> bytes:
         """Return the file's bytes as they are now, opened anew when what it named was replaced.
 
