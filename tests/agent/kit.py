@@ -270,3 +270,9 @@ def agent(
             assert stream
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
+
+
+def stat_text(pid: int, comm: bytes, state: str, ppid: int, faults: int = 0, start: int = 100) -> bytes:  # fmt: skip
+    """Return a line of /proc/PID/stat."""
+    numbers = [ppid, pid, pid, 0, -1, 0, 0, 0, faults, 0, 1, 1, 0, 0, 20, 0, 1, 0, start, 0, 0]
+    return b"%d (%s) %s " % (pid, comm, state.encode()) + b" ".join(b"%d" % n for n in numbers) + b"\n"  # fmt: skip
