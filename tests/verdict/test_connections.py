@@ -45,6 +45,29 @@ def test_long_round_trips_with_loss_are_a_full_queue(swing: float) -> None:
     assert said(after_good(*nodes).run(nodes, 45).job) == ("NETWORK", "congestion")
 
 
+def test_loss_makes_round_trips_late_and_swing_and_is_no_queue() -> None:
+    """With 9 % of packets lost, trips of 0.5 ms were 2 to 18 ms, with a deviation of twice that."""
+    lossy = replace(WAITING, segments=20_000, retransmits=1_800, fast=1_500)
+    late = Wire("10.0.0.2", trip_ms=14, swing=1.9, again=0.09, busy=1.0)
+    nodes = (*named(wired(lossy, late), "a"), *named(wired(WAITING, NEAR), "b", "c"))
+    assert said(after_good(*nodes).run(nodes, 45).job) == ("NETWORK", "loss")
+
+
+def test_what_a_full_queue_drops_is_congestion() -> None:
+    full = replace(WAITING, segments=20_000, retransmits=400, fast=300)
+    late = Wire("10.0.0.2", trip_ms=90, swing=0.2, again=0.02, busy=0.9)
+    nodes = named(wired(full, late), "a", "b")
+    assert said(after_good(*nodes).run(nodes, 45).job) == ("NETWORK", "congestion")
+
+
+def test_trips_of_a_store_that_only_beats_are_no_path() -> None:
+    """A rendezvous store's trips went to 125 ms while its node's CPUs were taken."""
+    beats = Wire("10.0.0.2", trip_ms=125, swing=0.5, busy=0.0, sent_mb=0.0001)
+    nodes = named(wired(WAITING, beats), *PEERS)
+    verdict = after_good(*nodes).run(nodes, 45)
+    assert all(told.state != "NETWORK" for told in (verdict.job, *verdict.nodes))
+
+
 def test_round_trips_that_swing_without_loss_may_be_a_far_end_short_of_cpu() -> None:
     """Behind a main thread that had its node's only CPU, trips to it went from 1 to 20 ms."""
     nodes = named(wired(WAITING, replace(FAR, trip_ms=20, swing=0.4)), *PEERS)

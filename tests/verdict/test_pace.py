@@ -8,7 +8,7 @@ import pytest
 from gpuwatch.model.progress import Progress
 from gpuwatch.verdict.pace import Pace, follow_steps, slowdown
 from gpuwatch.verdict.thresholds import Thresholds
-from verdict.scenario import GOOD, HOT, PEERS, WAITS, Gpu, Node, Play, named
+from verdict.scenario import GOOD, HOT, PEERS, READS, VICTIM, WAITS, Gpu, Node, Play, blamed, named
 
 GOOD_MINUTES = Pace(mean=0.4, best=0.8, known=True)
 """By its GPUs' shares it would be twice as slow as at its best."""
@@ -77,6 +77,23 @@ def test_a_fault_that_costs_little_is_no_computing_for_who_waits_if_the_log_tell
     play.progress = told(period_s) if period_s else None
     verdict = play.run((*named(HOT, "x"), *named(spins, *PEERS)), 45)
     assert {n.state for n in verdict.nodes[1:]} == {state}
+
+
+@pytest.mark.parametrize(("period_s", "state"), [(0.5, "COMPUTE"), (0.9, "PEER")])
+def test_who_exchanges_at_high_power_waits_as_long_as_the_log_tells_where_another_is_at_fault(
+    period_s: float, state: str
+) -> None:
+    """Steps of 0.5 s took 0.8 s by a delay of 60 ms: the third node read 90 % of its full power."""
+    busy = Node(ranks=(replace(WAITS, gpu=Gpu(util=98, power=580, memory=20)),))
+    play = Play(("x", *PEERS))
+    play.progress = told(0.5)
+    play.run(named(GOOD, "x", *PEERS), 40)
+    play.progress = told(period_s)
+    verdict = play.run(
+        (*named(READS, "x"), *named(VICTIM, *PEERS[:-1]), *named(busy, PEERS[-1])), 60
+    )
+    assert blamed(verdict.job) == {"x"}
+    assert verdict.nodes[-1].state == state
 
 
 def test_steps_that_are_longer_are_no_waiting_where_nobody_spins() -> None:

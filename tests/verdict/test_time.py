@@ -113,6 +113,16 @@ def test_a_cause_that_becomes_clearer_does_not_begin_the_wait_anew() -> None:
     assert track.shown == Claim("CPU", "system")
 
 
+def test_a_cause_becomes_clearer_while_its_verdict_is_young() -> None:
+    clock = Clock()
+    clock.run(60, (WORK, 0.9))
+    path, queue = Claim("NETWORK", "path"), Claim("NETWORK", "congestion")
+    since_us = clock.run(3, (path, 0.9)).since_us
+    track = clock.run(2, (queue, 0.9))
+    assert (track.shown, track.since_us) == (queue, since_us)
+    assert track.episodes[-1].state == "COMPUTE"
+
+
 def test_blame_that_moves_is_a_new_episode() -> None:
     first = Claim("STORAGE", "read", (Culprit("node", "a", ("a",)),))
     second = Claim("STORAGE", "read", (Culprit("node", "b", ("b",)),))

@@ -311,6 +311,16 @@ def test_of_several_nodes_the_far_end_is_where_segments_come_out_of_order() -> N
     assert verdict.job.confidence <= 0.7
 
 
+def test_both_ends_of_a_path_that_loses_say_so() -> None:
+    sender = replace(LOSES, received=5000)
+    verdict = settled((*named(CLEAN, "a", "d"), *named(sender, "b"), *named(BEHIND, "c")))
+    told = {node.node: node for node in verdict.nodes}
+    assert said(told["b"]) == said(told["c"]) == ("NETWORK", "loss")
+    assert "far end" in told["c"].text
+    assert told["c"].confidence <= 0.7
+    assert {told["a"].state, told["d"].state} == {"PEER"}
+
+
 def test_a_node_that_several_send_again_to_loses_on_its_way_in() -> None:
     sender = replace(LOSES, received=5000)
     verdict = settled((*named(CLEAN, "a"), *named(sender, "b", "c"), *named(BEHIND, "d")))
