@@ -111,8 +111,10 @@ def _least(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) ->
     if len(nodes) == 1:
         return _inside(nodes[0], ranks, t)
     chosen = least_waiting(waits, t.wait_spread)
-    low = [nodes[i] for i in chosen]
-    if not low or len(low) > max(1.0, t.culprit_share * len(nodes)):
+    low, most = [nodes[i] for i in chosen], max(1.0, t.culprit_share * len(nodes))
+    if len(low) > most:  # a healthy one that exchanges at a high power seems to wait as little
+        low = [n for n in low if n.ranking[0].state in LOCAL]
+    if not low or len(low) > most:
         return []
     known = [wait for wait in waits if wait is not None]
     spread = max(known) - min(known)
