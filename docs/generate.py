@@ -123,8 +123,9 @@ ABOUT = """\
 The unit of judgement is a rank: one GPU, its processes, its loaders. For each, every cause below weighs what it requires,
 what supports it and what speaks against it into a score from 0 to 1; a score times the share of its signals that were
 readable, under the cause's caps, is the confidence. A node's verdict is that of the ranks that wait least; the job's names who
-waits least and who waits for it. Two causes within `margin` are both shown; none over `score` is UNKNOWN. A verdict is suspected
-after `suspect_after`, confirmed after `confirm_after`, and stays for `dwell`, so that it does not blink.
+waits least and who waits for it. Two causes within `margin` are both shown; none over `score` is UNKNOWN. What would replace a
+verdict must lead it by `score` for `suspect_after`, or by more for less long; then it is suspected, after `confirm_after` it is
+confirmed, and it stays for `dwell`, so that it does not blink.
 
 What a GPU does is taken from its power between three levels, idle, spinning in a collective and computing, never from its
 utilisation alone, which reads 100 % while it spins. The levels come from a table by GPU model, then from the GPU's own
