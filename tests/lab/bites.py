@@ -101,7 +101,7 @@ def main() -> None:
         uml.cluster(LAB, [*NAMES, store.STORE], Path(name)) as guests,
     ):
         *nodes, keeper = guests
-        job.equip(nodes, Path(name))
+        job.equip(nodes)
         during(asked(ON_DISK), nodes)
         store.serve(keeper, Path(name) / "data")
         during(asked(ON_NFS), nodes, [keeper], store.mount(keeper, nodes))
@@ -113,7 +113,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(dir="/var/tmp") as name,
         namespaces.cluster(LAB, NAMES[:2], Path(name)) as hosts,
     ):
-        job.equip(hosts, Path(name))
+        job.equip(hosts)
         during(asked(ON_HOST), hosts)
 
 

@@ -1,9 +1,11 @@
 """The lab's training job: its programs and data on the nodes, started and switched there."""
 
+import functools
 import json
 import random
 import shutil
 import signal
+import tempfile
 import time
 import zlib
 from collections.abc import Sequence
@@ -39,22 +41,35 @@ def make_data(folder: Path) -> None:
         (folder / f"{number:04}.z").write_bytes(zlib.compress(raw, 1))
 
 
-def equip(nodes: Sequence[Node], folder: Path) -> None:
+def equip(nodes: Sequence[Node]) -> None:
     """Give nodes the GPU library, the trainer's programs and the data set, on their own disk."""
-    library, data = folder / "lib", folder / "data"
-    library.mkdir()
-    sim.build(library)
-    make_data(data)
+    made = Path(_made().name)
     here = Path(__file__).parent
     for node in nodes:
-        shutil.copytree(library, node.home / "lib")
-        shutil.copytree(data, node.home / "data")
+        shutil.copytree(made / "lib", node.home / "lib")
+        shutil.copytree(made / "data", node.home / "data")
         for package, programs in (("lab", PROGRAMS), ("nvml", ("sim.py",))):
             (node.home / package).mkdir()
             for program in programs:
                 shutil.copy(here.parent / package / program, node.home / package)
         place = f"cp -r {HOME}/data {LOCAL}/data && chmod 777 {LOCAL} && sync {LOCAL}"
         node.run(["sh", "-c", f"mkdir -m 777 {control.FOLDER} && {place}"])
+
+
+@functools.cache
+def _made() -> "tempfile.TemporaryDirectory[str]":
+    """Make the GPU library and the data set, which are the same for all scenarios of a run."""
+    folder = tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gwlab-made-")
+    library = Path(folder.name, "lib")
+    library.mkdir()
+    sim.build(library)
+    make_data(Path(folder.name, "data"))
+    return folder
+
+
+def data_set() -> Path:
+    """Return where the data set lies on this machine."""
+    return Path(_made().name, "data")
 
 
 def switch(node: Node, switches: dict[str, Any]) -> None:

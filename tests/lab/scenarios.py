@@ -263,7 +263,7 @@ _GPU = (
 
 _STILL = (
     Scenario(
-        name="rank-stopped", kind="uml", nodes=3, fault_s=90, faults=(Stopped("gpu02"),),
+        name="rank-stopped", kind="uml", nodes=3, faults=(Stopped("gpu02"),),
         job=_HELD, on={"gpu02": _HELD}, rest=_STANDS_TOO, culprits=("gpu02", "rank 1 of gpu02"),
     ),
     Scenario(
@@ -272,7 +272,7 @@ _STILL = (
         on={"gpu02": _GONE}, rest=_STANDS_TOO, culprits=("gpu02",),
     ),
     Scenario(
-        name="deadlock", kind="uml", nodes=3, fault_s=90,
+        name="deadlock", kind="uml", nodes=3, fault_s=75,
         faults=(Switch("a rank waits for a lock for ever", "gpu02", {"hang": True}, slower=0),),
         job=_STANDS, on={"gpu02": _STANDS}, rest=_STANDS_TOO, culprits=("gpu02", "rank 1 of gpu02"),
     ),

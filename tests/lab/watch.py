@@ -80,7 +80,7 @@ def watch(scenario: Scenario, out: Path, way: Way) -> Result:
     # The guests' disks and memory grow there; /tmp is hidden in guests.
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gwlab-") as name:
         folder = Path(name)
-        with _cluster(scenario, folder) as every, _job(scenario, every, folder, way.user) as nodes:
+        with _cluster(scenario, folder) as every, _job(scenario, every, way.user) as nodes:
             kernels = [node.kernel_pid for node in every if isinstance(node, uml.Guest)]
             return _watched(scenario, every, nodes, Load(kernels), folder, out, way)
 
@@ -98,17 +98,15 @@ def _cluster(scenario: Scenario, folder: Path) -> Iterator[Sequence[Node]]:
 
 
 @contextlib.contextmanager
-def _job(
-    scenario: Scenario, every: Sequence[Node], folder: Path, user: str
-) -> Iterator[Sequence[Node]]:
+def _job(scenario: Scenario, every: Sequence[Node], user: str) -> Iterator[Sequence[Node]]:
     """Train; yield the nodes that do."""
     nodes = every[: scenario.nodes]
-    job.equip(nodes, folder)
+    job.equip(nodes)
     data = f"{LOCAL}/data"
     if scenario.data != "disk":
         keeper = every[-1]
         assert isinstance(keeper, uml.Guest)
-        store.serve(keeper, folder / "data")
+        store.serve(keeper, job.data_set())
         data = REACHED[scenario.data](keeper, nodes)
     for node in nodes:
         job.switch(node, scenario.options)
