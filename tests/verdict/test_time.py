@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from gpuwatch.model.verdict import Culprit
@@ -289,3 +290,9 @@ def test_a_job_that_was_watched_only_while_it_waits_has_no_best() -> None:
     brief = Play(("x", *PEERS))
     brief.run(named(GOOD, "x", *PEERS), 40)
     assert brief.run((*named(READS, "x"), *named(VICTIM, *PEERS)), 200).slowdown is None
+
+
+def test_a_track_from_before_there_was_a_lead_is_read() -> None:
+    old = [["STORAGE", "read", []], 1, 2, 3, None, None, ["COMPUTE", None, []], 4, [], 5]
+    track = msgspec.convert(old, Track)
+    assert (track.shown, track.rival, track.seen_us, track.lead) == (READ, WORK, 5, 0.0)

@@ -62,9 +62,9 @@ class Track(msgspec.Struct, frozen=True, array_like=True):
     low_us: int | None = None
     rival: Claim | None = None
     rival_us: int = 0
-    lead: float = 0.0
     episodes: tuple[Episode, ...] = ()
     seen_us: int = 0
+    lead: float = 0.0
 
 
 def step(
