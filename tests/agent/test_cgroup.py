@@ -20,6 +20,7 @@ from agent.kit import named, read, reader, unpack
 from gpuwatch.agent import cgroups
 from gpuwatch.agent.host import Host, Member, Options
 from gpuwatch.agent.metric import Absent
+from gpuwatch.agent.sources import threads
 
 V1 = Path("/sys/fs/cgroup")
 QUOTA_US, PERIOD_US, LIMIT = 5_000, 100_000, 64 << 20
@@ -122,7 +123,12 @@ def test_the_job_that_was_found_is_the_job_whose_cgroup_and_cpus_are_told() -> N
         assert process.stdin
         process.stdout.readline()
         host = Host(options=Options(match=mark))
-        read("threads", host)
+        source = threads.Reader(host)
+        until = time.monotonic() + 10
+        while not host.board.job:  # among very many processes it is found at a later scan
+            assert time.monotonic() < until
+            source.read()
+            time.sleep(0.02)
         ((_, labels, values),) = (r for r in read("cgroup", host).rows if r[1][1] is not None)
         ((_, placed, _),) = read("placement", host).rows
     finally:
