@@ -321,6 +321,15 @@ def test_both_ends_of_a_path_that_loses_say_so() -> None:
     assert {told["a"].state, told["d"].state} == {"PEER"}
 
 
+def test_segments_out_of_order_keep_no_blame_alive_when_nobody_loses_any_more() -> None:
+    play = Play(["a", "b", "c", "d"])
+    sender = replace(LOSES, received=5000)
+    lost = play.run((*named(CLEAN, "a", "d"), *named(sender, "b"), *named(BEHIND, "c")), 35)
+    assert said(lost.job) == ("NETWORK", "loss")
+    after = play.run((*named(CLEAN, "a", "b", "d"), *named(BEHIND, "c")), 50)
+    assert {v.state for v in (after.job, *after.nodes)} <= {"UNKNOWN", "PEER"}
+
+
 def test_a_node_that_several_send_again_to_loses_on_its_way_in() -> None:
     sender = replace(LOSES, received=5000)
     verdict = settled((*named(CLEAN, "a"), *named(sender, "b", "c"), *named(BEHIND, "d")))

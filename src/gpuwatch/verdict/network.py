@@ -49,6 +49,8 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         kinds[trip.NAMES[1]] += kinds.pop(trip.NAMES[0])
     made = []
     for kind, told in kinds.items():
+        if all(_echoes(a) for _, a in told) and _told(kind, nodes, t) is None:
+            continue
         every = [(n, a) for n, a in told if _holds_up(a)] or told
         worst = max(_lost(a) for _, a in every)
         pairs = [(n, a) for n, a in every if _lost(a) >= _MINOR * worst]
@@ -69,6 +71,11 @@ def _by_trips(found: Assessment) -> bool:
 def _holds_up(found: Assessment) -> bool:
     """Tell whether a port pauses or drops what is sent to it: ports that are paused are its victims."""
     return any(f.metric.endswith((f".{rdma.HOLDS}", f".{pauses.DROPS}")) for f in found.support)
+
+
+def _echoes(found: Assessment) -> bool:
+    """Tell whether a node says no more than that the job's verdict already blames its network."""
+    return any(f.metric == loss.FAR_END for f in found.support)
 
 
 def _sureness(found: Assessment) -> tuple[float, str]:

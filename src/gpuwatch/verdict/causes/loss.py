@@ -22,6 +22,8 @@ from gpuwatch.verdict.evidence import (
 from gpuwatch.verdict.losses import lossy, reordering
 
 NAME = Kind("NETWORK", "loss")
+FAR_END = "tcp_out_of_order"
+"""The metric of who receives what another sends again: no proof of loss where nobody does."""
 _TRICKLE = 1000.0
 _TRICKLE_CAP = 0.5
 """So few segments a second, 1.5 MB in usual frames, may be sessions and mounts beside RDMA."""
@@ -69,7 +71,7 @@ def _far_end(context: Context) -> Assessment:
         text=f"is at the far end of a path that loses packets: {100 * (disorder or 0.0):.2f} % of"
         " segments came out of order",
         support=(
-            percent("tcp_out_of_order", disorder, t.out_of_order, "segments came out of order"),
+            percent(FAR_END, disorder, t.out_of_order, "segments came out of order"),
             percent("wait", wait, t.lost, "GPU waits for others"),
         ),
         against=(percent("gpu.compute", context.gpu.shares.compute, t.compute, "GPU computes"),),
@@ -78,4 +80,4 @@ def _far_end(context: Context) -> Assessment:
     )
 
 
-__all__ = ["NAME", "assess"]
+__all__ = ["FAR_END", "NAME", "assess"]
