@@ -92,6 +92,12 @@ class Play:
                  step="streaming", reason=reason)
         )  # fmt: skip
 
+    def leave(self, name: str) -> None:
+        self.cluster.apply(
+            Link(event_no=self._no(), arrived_us=self.now_us, wall_us=0, node=name, state="ended",
+                 step="streaming", reason="no node of the job any more")
+        )  # fmt: skip
+
     def restart_counters(self) -> None:
         """Let all counters begin anew, as after a driver was loaded again."""
         self._counters.clear()

@@ -9,7 +9,19 @@ import pytest
 from gpuwatch.model.verdict import Culprit
 from gpuwatch.verdict.hysteresis import EPISODES, UNKNOWN, Claim, Track, recurring, reset, step
 from gpuwatch.verdict.thresholds import Thresholds
-from verdict.scenario import GOOD, HALF, READS, VICTIM, WRITES, Gpu, Play, blamed, named, said
+from verdict.scenario import (
+    GOOD,
+    HALF,
+    READS,
+    VICTIM,
+    WRITES,
+    Gpu,
+    Node,
+    Play,
+    blamed,
+    named,
+    said,
+)
 
 T = Thresholds()
 SECOND = 1_000_000
@@ -141,6 +153,28 @@ def test_a_node_without_samples_shows_nothing_and_remembers_its_episode() -> Non
     assert track.shown == UNKNOWN
     assert [(e.state, e.confirmed) for e in track.episodes] == [("STORAGE", True)]
     assert reset(None, 5).shown == UNKNOWN
+
+
+def test_what_was_not_seen_confirms_no_rank() -> None:
+    play = Play((*PEERS, "x"))
+    waiting, reads = named(VICTIM, *PEERS), named(READS, "x")
+    (before,) = (r for r in play.run((*waiting, *reads), 15).ranks if r.node == "x")
+    assert said(before) == ("STORAGE", "read")
+    play.run(waiting, 40)
+    (after,) = (r for r in play.run((*waiting, *reads), 10).ranks if r.node == "x")
+    assert said(after) == ("STORAGE", "read")
+    assert before.confirmed_us is None
+    assert after.confirmed_us is None
+    assert after.suspected_us != before.suspected_us
+
+
+def test_a_node_that_left_the_job_is_no_place_to_look_at() -> None:
+    play = Play((*PEERS, "x"))
+    waiting = named(VICTIM, *PEERS)
+    empty = Node("x", ranks=(), gpus=(Gpu(util=0, power=70, memory=0),), held=False)
+    assert "x has none of its processes any more" in play.run((*waiting, empty), 12).job.text
+    play.leave("x")
+    assert play.run(waiting, 15).job.culprits == (Culprit("unknown", "unknown"),)
 
 
 def test_three_short_episodes_are_recurring_with_length_period_and_share() -> None:

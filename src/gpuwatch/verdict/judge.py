@@ -150,9 +150,17 @@ class Judge:
         for found in opinion.ranking:
             score = self._score(found, easing=opinion.easing)
             scores.setdefault(Claim(found.state, found.cause), score)
-        track = step(self._tracks.get(key), view.now_us, scores, self.thresholds)
+        track = step(self._left(key), view.now_us, scores, self.thresholds)
         self._tracks[key] = track
         return statement.of_unit(opinion, track, self.thresholds)
+
+    def _left(self, key: str) -> Track | None:
+        """Return a track as it was left: at an end where ticks passed without it for too long."""
+        track, job = self._tracks.get(key), self._tracks.get(_JOB)
+        if track is None or job is None:
+            return track
+        away_us = job.seen_us - track.seen_us
+        return reset(track, track.seen_us) if away_us >= self.thresholds.exit_after * 1e6 else track
 
     def _score(self, found: Assessment, *, easing: bool) -> float:
         """Return what is followed over time: of a wait that is over for now, what just keeps it."""
@@ -180,9 +188,8 @@ class Judge:
         ranks = survey.peers.ranks.get(survey.main, 0) - survey.seen.get(survey.main, 0)
         by_nodes = len(hidden) / (len(part) + len(hidden)) if part else 0.0
         total = survey.peers.ranks.get(survey.main, 0)
-        empty = tuple(
-            name for name, j in self._judged.items() if name not in part and j.node.group is None
-        )
+        seen = [self._judged[n.name].node for n in view.nodes if n.name in self._judged]
+        empty = tuple(o.node for o in seen if o.node not in part and o.group is None)
         return Unseen(hidden, empty, ranks, max(by_nodes, ranks / total if total else 0.0))
 
     def _recurring(self, view: View) -> tuple[Recurring, ...]:
