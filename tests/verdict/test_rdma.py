@@ -4,7 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from verdict.scenario import GOOD, PEERS, VICTIM, Nic, Node, blamed, named, said, settled
+from verdict.scenario import (
+    GOOD,
+    PEERS,
+    VICTIM,
+    WAITS,
+    Nic,
+    Node,
+    Wire,
+    blamed,
+    named,
+    said,
+    settled,
+)
 
 FLOWS = {"tx_packets": 1e6, "rx_packets": 1e6, "tx_bytes": 4e9, "rx_bytes": 4e9}
 COUNTS = {**FLOWS, "packet_seq_err": 0.0, "local_ack_timeout_err": 0.0}
@@ -38,3 +50,38 @@ def test_loss_is_nothing_while_gpus_compute() -> None:
 def test_pauses_as_short_as_bursts_are_no_congestion() -> None:
     short = replace(CLEAN, nics=(Nic(pauses_us=5_000.0, paused_us=5_000.0),))
     assert settled((*named(CLEAN, *PEERS), *named(short, "x"))).job.state == "UNKNOWN"
+
+
+SILENT = {"state": 4.0, "rate_mbps": 400_000.0, "tx_bytes": 0.0, "rx_bytes": 0.0}
+
+
+def beside_rdma(*exchanged_mb: float) -> list[Node]:
+    """Return three nodes with an Ethernet port at work, that wait, and what each sends to the next."""
+    nodes = []
+    for i in range(3):
+        wires = [Wire(f"10.0.0.{(i + 1) % 3}", sent_mb=m, received_mb=m) for m in exchanged_mb]
+        nodes.append(
+            replace(
+                VICTIM, name=f"n{i}", addresses=f"10.0.0.{i}", rdma=SILENT,
+                ranks=(replace(WAITS, name=str(i), wires=tuple(wires)),),
+                nics=(Nic("eth1", rx_mb=600, tx_mb=600),),
+            )
+        )  # fmt: skip
+    return nodes
+
+
+def test_r31_ranks_that_exchange_by_tcp_beside_silent_rdma_ports_fell_back() -> None:
+    verdict = settled(beside_rdma(500))
+    assert {said(v) for v in (verdict.job, *verdict.nodes)} == {("NETWORK", "fallback")}
+    assert all(node.confidence > 0.8 for node in verdict.nodes)
+
+
+def test_files_on_the_ethernet_port_while_rdma_is_silent_are_no_exchange() -> None:
+    verdict = settled(beside_rdma(0.01))
+    assert all(v.cause != "fallback" for v in (verdict.job, *verdict.nodes))
+
+
+def test_without_connections_what_a_port_carries_may_be_files() -> None:
+    verdict = settled(beside_rdma())
+    assert {said(node) for node in verdict.nodes} == {("NETWORK", "fallback")}
+    assert all(node.confidence <= 0.7 for node in verdict.nodes)
