@@ -73,8 +73,9 @@ def test_who_pauses_the_others_is_at_fault_not_who_is_paused() -> None:
         port(rx_discards=1),
         port(bw_in_exceeded=1),
         replace(VICTIM, nics=(Nic(rx_mb=0.01, tx_mb=0.01, more={"rx_discards": 5}),)),
+        replace(VICTIM, nics=(Nic(rx_mb=0.3, tx_mb=0.3, more={"rx_discards": 5}),)),
     ],
-    ids=["bursts", "few frames", "a packet", "a short burst over", "a port for sessions"],
+    ids=["bursts", "few frames", "a packet", "a burst over", "a port for sessions", "few packets"],
 )
 def test_what_cards_count_in_healthy_bursts_is_no_fault(node: Node) -> None:
     assert quickly((*named(TAKES, *PEERS), *named(node, "x"))).job.state == "UNKNOWN"

@@ -10,6 +10,7 @@ from verdict.scenario import (
     WAITS,
     Gpu,
     Node,
+    Play,
     Rank,
     blamed,
     named,
@@ -152,6 +153,14 @@ def test_an_exchange_over_pcie_beside_nvlinks_that_carry_nothing_is_told() -> No
     assert said(verdict.job) == ("HOST-LINK", "nvlink")
     assert blamed(verdict.job) == {"x"}
     assert verdict.job.confidence <= 0.7
+
+
+def test_nvlinks_that_were_silent_for_a_step_alone_are_in_use() -> None:
+    """Gradients accumulate for seconds, while activations go to the host's memory and back."""
+    play = Play(["x"])
+    play.run([all_over_pcie(**NVLINK)], 8)
+    offloads = all_over_pcie(pcie_rx_bytes=9e9, pcie_tx_bytes=9e9)
+    assert play.run([offloads], 16).job.state != "HOST-LINK"
 
 
 def test_copies_to_gpus_and_what_adapters_move_is_no_such_exchange() -> None:

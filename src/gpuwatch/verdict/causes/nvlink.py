@@ -111,7 +111,7 @@ def _beside(context: Context, links: Nvlink) -> tuple[float, str, float]:
 
 @once_a_node
 def _nvlinks(context: Context) -> dict[Labels, Nvlink]:
-    return nvlinks(context.fast, context.slow)
+    return nvlinks(context.slow)
 
 
 __all__ = ["NAME", "assess", "severity"]

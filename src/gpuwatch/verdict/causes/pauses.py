@@ -33,6 +33,8 @@ _OVER = (0.0001, 0.001)
 """Share of packets that a cloud held back: a short burst over the allowance is no limit."""
 _IN_USE_BYTES_S = 1e5
 """A port that carries less than this is not the job's; one that is paused carries little."""
+_TELLING_BYTES_S = 1e6
+"""What a port must carry for a share of its packets to tell something: some ten thousand in half a minute."""
 
 
 def fault(context: Context) -> float:
@@ -88,13 +90,18 @@ def _drops(port: Pauses, limit: float) -> PortFault:
     text = (
         f"takes packets too slowly on {port.name}: {(port.dropped or 0) * 100:.2g} % found no room"
     )
-    return PortFault(0.9 * ramp(port.dropped, limit / 2, 5 * limit), NAMES[0], found, text)
+    severity = 0.9 * _tells(port) * ramp(port.dropped, limit / 2, 5 * limit)
+    return PortFault(severity, NAMES[0], found, text)
 
 
 def _over(port: Pauses) -> PortFault:
     found = percent(f"nic.{port.name}.over", port.over, _OVER[1], "packets held back by the cloud")
     text = f"is over what its cloud allows on {port.name}: {(port.over or 0) * 100:.2g} % of packets held back"
-    return PortFault(0.95 * ramp(port.over, *_OVER), NAMES[1], found, text)
+    return PortFault(0.95 * _tells(port) * ramp(port.over, *_OVER), NAMES[1], found, text)
+
+
+def _tells(port: Pauses) -> bool:
+    return port.bytes_s >= _TELLING_BYTES_S
 
 
 __all__ = ["DROPS", "NAMES", "assess", "fault"]

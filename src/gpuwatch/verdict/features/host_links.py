@@ -50,7 +50,8 @@ class Pcie(msgspec.Struct, frozen=True):
 class Nvlink(msgspec.Struct, frozen=True):
     """One GPU's NVLinks: `up` of them work, `sibling` is what the best of its siblings has.
 
-    `bytes_s` is what all carry in the fuller direction, `errors_s` broken units and replays a second.
+    `bytes_s` is what all carry in the fuller direction, over the longer window, as a step that
+    accumulates gradients is silent for seconds; `errors_s` are broken units and replays a second.
     """
 
     up: int
@@ -85,19 +86,21 @@ def pcies(fast: Window, slow: Window) -> dict[Labels, Pcie]:
     return found
 
 
-def nvlinks(fast: Window, slow: Window) -> dict[Labels, Nvlink]:
-    """Return the NVLinks of a node's GPUs that tell of theirs."""
-    ups = _now(slow, "nvlink_up")
+def nvlinks(window: Window) -> dict[Labels, Nvlink]:
+    """Return the NVLinks of a node's GPUs that tell of theirs, over a slow window."""
+    ups = _now(window, "nvlink_up")
     found = {}
     for labels, up in ups.items():
-        ways = [_moved(fast, labels, f"nvlink_{way}") for way in ("rx", "tx")]
-        errors = [slow.rate("gpu", labels, f"nvlink_{kind}") for kind in ("replays", "crc_errors")]
+        ways = [_moved(window, labels, f"nvlink_{way}") for way in ("rx", "tx")]
+        errors = [
+            window.rate("gpu", labels, f"nvlink_{kind}") for kind in ("replays", "crc_errors")
+        ]
         found[labels] = Nvlink(
             up,
             _best(ups, labels),
             _sum_or_none(ways, most=True),
             _sum_or_none(errors),
-            slow.growth("gpu", labels, "nvlink_recoveries"),
+            window.growth("gpu", labels, "nvlink_recoveries"),
         )
     return found
 
