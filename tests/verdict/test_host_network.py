@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from verdict.scenario import PEERS, VICTIM, Nic, Node, blamed, named, quickly, said
+from verdict.scenario import LOSES, PEERS, VICTIM, Nic, Node, blamed, named, quickly, said
 
 SOFT = Node(
     ranks=VICTIM.ranks, softirq=0.97, cores={0: 0.02, 5: 0.97}, nics=(Nic(rx_mb=350, speed=10_000),),
@@ -63,6 +63,17 @@ def test_who_pauses_the_others_is_at_fault_not_who_is_paused() -> None:
     verdict = quickly((*named(held, *PEERS), *named(holds, "x")))
     assert said(verdict.job) == ("NETWORK", "congestion")
     assert blamed(verdict.job) == {"x"}
+
+
+def test_a_path_that_reorders_is_no_end_of_anothers_queue() -> None:
+    reorders = replace(LOSES, dsack=LOSES.retransmits)
+    held = port(rx_pause_us=250_000, tx_pause_us=0)
+    verdict = quickly((*named(TAKES, *PEERS), *named(reorders, "x"), *named(held, "y")))
+    told = {node.node: said(node) for node in verdict.nodes}
+    assert told["x"] == ("NETWORK", "path")
+    assert told["y"] == ("NETWORK", "congestion")
+    assert said(verdict.job) == ("NETWORK", "path")
+    assert [c.cause for c in verdict.job.candidates] == ["congestion"]
 
 
 @pytest.mark.parametrize(

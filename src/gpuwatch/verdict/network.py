@@ -45,8 +45,13 @@ def network(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     kinds: dict[Kind, list[tuple[Opinion, Assessment]]] = {}
     for node, found in faulty:
         kinds.setdefault(Kind(found.state, found.cause), []).append((node, found))
-    if all(name in kinds for name in trip.NAMES):  # a queue makes round trips long at both its ends
-        kinds[trip.NAMES[1]] += kinds.pop(trip.NAMES[0])
+    path, queue = trip.NAMES
+    if queue in kinds and path in kinds:  # a queue makes round trips long at both its ends
+        ends = [(n, a) for n, a in kinds[path] if _by_trips(a)]
+        others = [(n, a) for n, a in kinds.pop(path) if not _by_trips(a)]
+        kinds[queue] += ends
+        if others:
+            kinds[path] = others
     made = []
     for kind, told in kinds.items():
         if all(_echoes(a) for _, a in told) and _told(kind, nodes, t) is None:
