@@ -85,7 +85,7 @@ def _own(context: Context) -> float | None:
     ]
     if nic is None or not nic.bytes_s or not any(moved):
         return None
-    return max(map(sum, moved)) / nic.bytes_s
+    return max(sum(rates) for rates in moved) / nic.bytes_s
 
 
 __all__ = ["NAME", "assess", "severity"]
