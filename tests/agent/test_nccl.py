@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent.kit import FaultyHost
 from gpuwatch.agent import nccl
+from gpuwatch.agent.mountinfo import KERNELS
 
 LOCAL = "22 1 8:2 / / rw - ext4 /dev/sda2 rw"
 HOME_ON_NFS = LOCAL + "\n23 22 0:50 / /home rw - nfs4 filer:/home rw"
@@ -54,9 +55,10 @@ def test_the_environment_names_the_users_file(tmp_path: Path) -> None:
         (IN_A_CONTAINER, {"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"}),
         (IN_A_CONTAINER.replace("/images", "lost"), set()),
         ("", set()),
+        *((f"{LOCAL}\n23 22 0:5 / /etc rw - {kind} none rw", {"NCCL_IB_HCA"}) for kind in KERNELS),
     ],
 )
-def test_k26_a_file_on_a_server_is_not_looked_at(
+def test_k26_a_file_on_a_server_or_of_the_kernel_is_not_looked_at(
     mounts: str, names: set[str], tmp_path: Path
 ) -> None:
     files = {"home/ann/.nccl.conf": "NCCL_IB_HCA=a", "etc/nccl.conf": "NCCL_SOCKET_IFNAME=b"}
@@ -77,6 +79,8 @@ def test_what_is_no_plain_file_holds_nothing_up(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     os.mkfifo(tmp_path / "etc/nccl.conf")
     assert told(host) == {}
+    with pytest.raises(OSError, match="Invalid argument"):  # so it was not opened for reading
+        host.read_plain("/proc/77/root", "/etc/nccl.conf", 99)
 
 
 def test_of_a_process_whose_environment_is_hidden_nothing_is_known(tmp_path: Path) -> None:

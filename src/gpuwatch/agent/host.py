@@ -6,6 +6,7 @@ time. The number kept is bounded; beyond it a file is opened for each reading.
 
 import errno
 import os
+import stat
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 LIMIT = 1 << 20
@@ -157,9 +158,10 @@ class Host(object):
         return b"".join(parts)
 
     def read_plain(self, top: str, path: str, limit: int) -> bytes:
-        """Return at most `limit` bytes of a file that is reached through no symbolic link.
+        """Return at most `limit` bytes of a plain file that is reached through no symbolic link.
 
-        A link could lead away from file systems that were found not to hang.
+        A link could lead away from file systems that were found not to hang. What is no plain file is
+        not even opened for reading: some devices act when they are (a watchdog starts to count).
 
         Args:
             top: folder that stands for `/` in the path; a link of /proc/PID.
@@ -167,21 +169,26 @@ class Host(object):
             limit: of bytes.
 
         Raises:
-            OSError: as the kernel says; of a link, that it is one.
+            OSError: as the kernel says; EINVAL where it is no plain file.
         """
         encoded = path.encode("utf-8", "surrogateescape")
         *steps, name = [step for step in encoded.split(b"/") if step] or [b""]
-        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-        folder = os.open(self._below + top, flags)
+        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        place = os.open(self._below + top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for step in steps:
-                inner = os.open(step, flags | os.O_NOFOLLOW, dir_fd=folder)
-                os.close(folder)
-                folder = inner
-            plain = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(name, plain, dir_fd=folder)
+                inner = os.open(step, flags | os.O_DIRECTORY, dir_fd=place)
+                os.close(place)
+                place = inner
+            inner = os.open(name, flags, dir_fd=place)
+            os.close(place)
+            place = inner
+            if not stat.S_ISREG(os.fstat(place).st_mode):
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+            plain = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open("/proc/self/fd/%d" % place, plain)
         finally:
-            os.close(folder)
+            os.close(place)
         try:
             return whole(descriptor, limit)
         finally:

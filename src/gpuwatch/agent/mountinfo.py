@@ -22,6 +22,8 @@ STILL = LOCAL + ("tmpfs", "devtmpfs", "ramfs", "rootfs", "proc", "sysfs", "squas
 """Types through which a path is walked without a question to anyone: a mount point's own names stay
 in memory as long as something is mounted there, and these types never revalidate them. Not in
 it: autofs, which mounts when walked; overlay, which asks the file systems that it is made of."""
+KERNELS = ("proc", "sysfs", "devtmpfs")
+"""Types whose files the kernel answers itself: to open one, or to read it, may do something."""
 LAYERS = re.compile(r"(?:lowerdir|upperdir|datadir)\+?=([^,]+)")
 ESCAPE = re.compile(r"\\([0-7]{3})")
 PASSWORD = re.compile(r"(\A|//)[^/@]*:[^/@]*@")
@@ -147,15 +149,17 @@ def hindrance(
 
 
 def may_be_walked(path: str, mounts: Sequence[Mount], own: Sequence[Mount]) -> bool:
-    """Tell whether nobody is asked on the way to a path, as long as no symbolic link is followed.
+    """Tell whether nobody is asked on the way to a file, as long as no symbolic link is followed.
 
     Args:
-        path: absolute.
+        path: absolute; none of the kernel's own files may.
         mounts: of the namespace in which it is meant.
         own: of the agent's namespace, as above.
     """
     mount = holding(path, mounts)
-    return mount is not None and _is_still(mount, own) and hindrance(mount, mounts, own) is None
+    if mount is None or mount.type in KERNELS:
+        return False
+    return _is_still(mount, own) and hindrance(mount, mounts, own) is None
 
 
 def covers(folder: str, path: str) -> bool:
