@@ -227,7 +227,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = 0.15
     power_deficit: Annotated[
         float,
-        _share("A power limit this far below the usual one of its model is too low.", _OWN),
+        _share(
+            "A power limit this far below the usual one of its model is too low.",
+            "starting point; never tried on a GPU with a lower limit",
+        ),
     ] = 0.15
     pcie_replays: Annotated[
         float,

@@ -26,8 +26,11 @@ NAME = Kind("CPU", "numa")
 _BETTER = (0.05, 0.2)
 """How much more the GPUs of all near ranks are in use than that of any far one."""
 _FAR_ALONE = 0.6
+"""What being far is worth before any rank that is near does better."""
 _SEVERAL_CAP = 0.8
+"""Several are far, and late, for one reason, which may be another on that side of the node."""
 _ONE_CAP = 0.6
+"""That one alone is far and late may be chance."""
 _FAR_CAP = 0.4
 """No rank of the node is near, or those do no better: why it is slow may be anything."""
 

@@ -27,13 +27,13 @@ from gpuwatch.verdict.features.host_links import Nvlink, nvlinks
 
 NAME = Kind("HOST-LINK", "nvlink")
 _QUIET_BYTES_S = 10e6
+"""What NVLinks carry that are not used for an exchange."""
 _PCIE = (0.05, 0.2)
 """Share of what a PCIe link carries, both ways, that an exchange over it takes."""
 _NO_LINKS_CAP = 0.4
+"""A GPU may be without a bridge by design."""
 _BESIDE_CAP = 0.7
 """Peer-to-peer may be off for a reason."""
-
-
 _NONE = (0.0, "", 0.0)
 
 

@@ -29,6 +29,7 @@ _PAUSED = (0.02, 0.10)
 _FRAMES_S = (200.0, 2000.0)
 """Pause frames a second, where no card counts time: bursts of a step make some."""
 _BY_FRAMES = 0.5
+"""What frames alone are worth, which tell no time."""
 _OVER = (0.0001, 0.001)
 """Share of packets that a cloud held back: a short burst over the allowance is no limit."""
 _IN_USE_BYTES_S = 1e5

@@ -23,7 +23,9 @@ NAME = Kind("GPU", "shared")
 _WORKS = (0.05, 0.3)
 """Part of a CPU that a process's main thread uses while it gives a GPU work."""
 _OWN_CAP = 0.5
+"""Ranks of one job may share a GPU on purpose."""
 _UNKNOWN_CAP = 0.4
+"""A process that is no rank may be a rank's own helper, and do nothing."""
 _MUCH_BYTES = (1e9, 4e9)
 """Memory that a context alone does not take: it is about half a gigabyte."""
 

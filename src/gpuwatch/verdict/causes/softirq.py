@@ -27,11 +27,10 @@ _FULL = (0.6, 0.9)
 """Share of a CPU's time in soft interrupts: beyond, what the card receives waits or is dropped."""
 _CARRIED_MB_S = (20.0, 100.0)
 """What comes in meanwhile: other soft interrupts, as of timers and disks, are no packets."""
-
-
 _DROPPED = 0.0001
 """Share of packets that find a CPU's backlog full, of which TCP notices."""
 _SQUEEZED_S = 10.0
+"""Times a second that a CPU stops with packets left: a burst makes one now and then."""
 _ALONE = 0.85
 """What a full CPU is worth that drops nothing and never stops with packets left."""
 

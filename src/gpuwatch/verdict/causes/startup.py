@@ -28,15 +28,16 @@ from gpuwatch.verdict.features.others import Others, others
 NAME = Kind("STARTUP", None)
 _UNSEEN_S = (60.0, 1800.0)
 """What a process did before it was watched: a minute is no step, in half an hour it may have worked."""
-
-
 _COMPILERS = 1.0
 """CPUs from which on what is none of its own threads may be its compilers."""
 _BEGUN_S = 1.0
 """Processes started a second: daemons and sessions start fewer."""
 _EXPECTS = ("process", "pipe", "futex", "poll")
+"""Where a main thread waits for other processes,"""
 _EXPECTING = 0.5
+"""and for which share of its samples at least."""
 _COMPILE_CAP = 0.7
+"""A stranger's scripts begin as many processes."""
 
 
 def assess(context: Context) -> Assessment:
