@@ -27,6 +27,7 @@ from gpuwatch.job.nodeset import Address, expand
         ("[2001:db8::28]:2222", [Address("2001:db8::28", 2222)]),
         ("ann@[2001:db8::28]:2222", [Address("2001:db8::28", 2222, "ann")]),
         ("2001:db8::28", [Address("2001:db8::28")]),
+        ("[fe80::1%eth0.7]:22", [Address("fe80::1%eth0.7", 22)]),
     ],
 )  # fmt: skip
 def test_what_people_write(text: str, found: list[Address]) -> None:
@@ -56,6 +57,9 @@ def test_what_people_write(text: str, found: list[Address]) -> None:
         ("gpu1:65536", "no port"),
         ("gpu1:", "no port"),
         ("[2001:zz::]:22", "IPv6"),
+        ("fe80::1%", "no interface"),
+        ("[fe80::1%$(id)]", "no interface"),
+        ("[fe80::1%eth0 x]", "no interface"),
         ("gpu1\x1b[31m", "gpu1"),
         ("a" * 70_000, "64,000"),
     ],

@@ -24,6 +24,7 @@ _RANGES = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,18}))?)?", re.ASCII)
 _HOST = re.compile(r"(?!-)[A-Za-z0-9_.-]{1,253}")
 _USER = re.compile(r"(?![-@])[^\s\x00-\x1f\x7f-\x9f]{1,256}")
+_ZONE = re.compile(r"%[A-Za-z0-9_.-]{1,64}|")
 _LABEL = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _POD = re.compile(rf"(?:{_LABEL}/)?{_LABEL}")
 _CONTAINER = re.compile(_LABEL)
@@ -127,10 +128,13 @@ def _entry(text: str) -> tuple[Address, ...]:
 
 
 def _ipv6(text: str) -> str:
+    address, percent, zone = text.partition("%")
     try:
-        ipaddress.IPv6Address(text)
+        ipaddress.IPv6Address(address)
     except ValueError:
         raise InputError(f"{text!r} is no IPv6 address") from None
+    if not _ZONE.fullmatch(percent + zone):  # it comes into commands
+        raise InputError(f"{text!r} has no interface's name behind %")
     return text
 
 
