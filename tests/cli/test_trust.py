@@ -93,6 +93,15 @@ def test_yes_holds_until_the_file_or_what_it_names_changes(
         changed.write_text(text)
 
 
+def test_a_script_that_a_shell_is_given_is_part_of_what_is_trusted(job: Path) -> None:
+    script = job.with_name("relay")
+    job.write_text(JOB.replace("./relay", f"sh, {script}"))
+    trusted = trust._digest(job, read(job, parse))
+    assert trust._digest(job, read(job, parse)) == trusted
+    script.write_text(RELAY + "# changed\n")
+    assert trust._digest(job, read(job, parse)) != trusted
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [

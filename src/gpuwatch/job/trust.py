@@ -72,7 +72,7 @@ def _agreed(file: Path, runs: dict[str, str]) -> bool:
 
 
 def _digest(file: Path, job: Job) -> str:
-    named = [job.ssh.config, job.alerts.exec, Path(job.ssh.command[0]) if job.ssh.command else None]
+    named = [job.ssh.config, job.alerts.exec, *map(Path, job.ssh.command)]
     parts = [str(file.resolve()), str(job.sha256), *(_content(path) for path in named if path)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
