@@ -1,15 +1,18 @@
 """One node's task: whatever is raised in it stays with that node, and is tried again."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from gpuwatch.model.event import Link, Sample
+from gpuwatch.transport.link import Pipe
 from gpuwatch.transport.node import Node
-from gpuwatch.transport.supervise import FIRST_PAUSE_S, LONGEST_PAUSE_S, _pause_s
+from gpuwatch.transport.supervise import FIRST_PAUSE_S, LONGEST_PAUSE_S, _Link, _pause_s
 
 STEPS = (
     "transport.transports.Transports.open", "transport.supervise.handshake", "feed.live._Ear.opened",
@@ -55,6 +58,37 @@ async def test_an_error_in_one_nodes_task_never_touches_another(
     lost = {(e.node, e.reason) for e in watch.events if isinstance(e, Link) and e.state == "lost"}
     assert {(step, f"internal error: ZeroDivisionError('{step}')") for step in STEPS} <= lost
     assert "well" not in {node for node, _ in lost}
+
+
+class Ending(Pipe):
+    """Has ended, and calls what it is given when it is asked why."""
+
+    def __init__(self, asked: Callable[[], Any]) -> None:
+        super().__init__()
+        self._asked = asked
+        self.end()
+
+    def failure(self) -> None:
+        self._asked()
+
+    def write(self, data: bytes) -> None:
+        """Take everything."""
+
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+    def _flow(self, *, on: bool) -> None:
+        """Have nothing to pause."""
+
+
+async def test_a_node_that_is_let_go_as_its_stream_ends_is_not_tried_again() -> None:
+    """Else a screen that is closed as its job ends would wait for it for ever."""
+    pipe = Ending(lambda: asyncio.get_running_loop().call_soon(task.cancel))
+    hears = Mock(**{"received.return_value": "streaming", "beating.return_value": None})
+    link = _Link(Node("n", "h"), hears, 1.0, (None, None))
+    task = asyncio.create_task(link._stream(pipe, b"a frame"))
+    await asyncio.wait({task})
+    assert task.cancelled()
 
 
 def test_a_pause_is_at_most_as_long_as_the_link_is_lost() -> None:

@@ -189,8 +189,9 @@ class _Link:
         finally:
             if heart:
                 heart.cancel()
-                with suppress(asyncio.CancelledError):
-                    await heart
+                await asyncio.wait({heart})  # awaited itself, it would hide that we are cancelled
+                if not heart.cancelled():
+                    heart.result()
 
     def _show(self, step: Step) -> None:
         if step == "streaming":
