@@ -122,7 +122,8 @@ class Live:
         told = ""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_down.wait(), ASK_EVERY_S)
+                async with asyncio.timeout(ASK_EVERY_S):
+                    await self._all_down.wait()
                 await asyncio.sleep(ASK_SOON_S)
             self._all_down.clear()
             try:

@@ -116,7 +116,8 @@ class Child(Pipe, asyncio.SubprocessProtocol):
         if stdin := self.transport.get_pipe_transport(0):
             stdin.close()
         try:
-            await asyncio.wait_for(self._exited.wait(), GRACE_S)
+            async with asyncio.timeout(GRACE_S):
+                await self._exited.wait()
         except TimeoutError:
             self._kill_group()
             await self._exited.wait()

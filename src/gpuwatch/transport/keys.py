@@ -250,7 +250,8 @@ async def _held(
     if agent is None:
         return ()
     try:
-        return await asyncio.wait_for(agent.get_keys(), AGENT_S)
+        async with asyncio.timeout(AGENT_S):
+            return await agent.get_keys()
     except (TimeoutError, ValueError):
         offer.agent_gone = path
         return ()

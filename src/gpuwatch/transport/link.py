@@ -92,7 +92,8 @@ class Pipe:
     async def heard(self, within_s: float) -> None:
         """Wait until something has come or the end, but no longer than so many seconds."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._news.wait()
 
     def failure(self) -> LinkError | None:
         """Return what the way to the node says of its own end; None: the program there ended."""

@@ -67,5 +67,6 @@ async def closed(connection: asyncssh.SSHClientConnection) -> None:
     """Close a connection, whether or not the other side answers."""
     connection.close()
     with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
-        await asyncio.wait_for(connection.wait_closed(), CLOSE_S)
+        async with asyncio.timeout(CLOSE_S):
+            await connection.wait_closed()
     connection.abort()
