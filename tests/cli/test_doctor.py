@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from gpuwatch.agent import catalogue
-from gpuwatch.cli.doctor import NodeReport, Reached, Report, Signal
+from gpuwatch.cli.doctor import BY_HAND, NodeReport, Reached, Report, Signal, _Patient
+from gpuwatch.transport.node import Node
 from gpuwatch_process import job_file, run_gpuwatch
 from sshd import NEEDS_SSHD, Sshd, free_port
 
@@ -105,6 +106,12 @@ def test_this_machine_needs_no_ssh() -> None:
     assert re.search(r"this machine: streams after \d+\.\d\d s, python ", first)
     assert f"python {sys.version_info[0]}.{sys.version_info[1]}" in first
     assert last == "1 of 1 nodes stream"
+
+
+def test_of_a_node_that_says_nothing_it_is_told_what_to_do() -> None:
+    link = _Patient(Node("n", "h")).report("h").link
+    assert (link.ok, link.step, link.error) == (False, "resolve", "no answer in 40 s")
+    assert link.hint == BY_HAND
 
 
 def report(*reached: bool, fault: bool = False) -> Report:

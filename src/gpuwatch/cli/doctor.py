@@ -27,6 +27,8 @@ __all__ = ["Report", "doctor"]
 
 PATIENCE_S = 40.0
 """A node that neither streams nor fails by then is told as it stands: two attempts take so long."""
+LATE = f"no answer in {PATIENCE_S:.0f} s"
+BY_HAND = "go the same way by hand, and see what keeps one waiting there"
 ATTEMPTS = 2
 SAMPLES = 3
 """By then a heartbeat was answered, and every source had its turn."""
@@ -197,8 +199,7 @@ class _Patient:
                 ok=False, error=failed.reason, step=failed.step, hint=failed.hint, seconds=None
             )
         else:
-            late = "no answer in time"
-            link = Reached(ok=False, error=late, step=self._step, hint=None, seconds=None)
+            link = Reached(ok=False, error=LATE, step=self._step, hint=BY_HAND, seconds=None)
         return NodeReport(
             node=self._node.name,
             address=place,
