@@ -28,7 +28,8 @@ class Ssh:
         known_hosts: file of trusted host keys; None: the user's and the system's.
         config: ssh configuration file to resolve names with; None: the user's and the system's.
         host_keys: `strict` refuses a key that was never seen; `accept-new` trusts it on first
-            use and writes it to gpuwatch's own file. A changed key is always refused.
+            use and writes it to gpuwatch's own file. A changed key is always refused. With `openssh`
+            ssh itself checks, as its configuration says where this is `strict`.
     """
 
     identity: Path | None = None
