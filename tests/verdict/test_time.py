@@ -330,3 +330,11 @@ def test_a_track_from_before_there_was_a_lead_is_read() -> None:
     old = [["STORAGE", "read", []], 1, 2, 3, None, None, ["COMPUTE", None, []], 4, [], 5]
     track = msgspec.convert(old, Track)
     assert (track.shown, track.rival, track.seen_us, track.lead) == (READ, WORK, 5, 0.0)
+
+
+def test_what_fades_gives_way_to_nothing_that_came_just_now() -> None:
+    clock = Clock()
+    clock.run(60, (READ, 0.9))
+    clock.run(7)
+    assert clock.run(1, (WORK, 0.31)).shown in (READ, UNKNOWN)
+    assert clock.run(1, (WORK, 0.31)).shown != READ

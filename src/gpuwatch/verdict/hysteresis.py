@@ -24,6 +24,7 @@ _RHYTHM_US = 36_000_000
 _MOST_DOUBLINGS = 3
 _LONGEST_TICK_S = 2.0
 """A tick counts for no longer: nothing is known of the time in which none came."""
+_WAITS = ("STORAGE", "CPU", "MEMORY", "NETWORK", "HOST-LINK", "PEER")
 _NO_LOSS = ("UNKNOWN", "COMPUTE", "IDLE", "PEER")
 
 
@@ -68,7 +69,12 @@ class Track(msgspec.Struct, frozen=True, array_like=True):
 
 
 def step(
-    track: Track | None, now_us: int, scores: Mapping[Claim, float], thresholds: Thresholds
+    track: Track | None,
+    now_us: int,
+    scores: Mapping[Claim, float],
+    thresholds: Thresholds,
+    *,
+    easing: bool = False,
 ) -> Track:
     """Carry a track on by one tick.
 
@@ -77,6 +83,7 @@ def step(
         now_us: viewer's monotonic clock.
         scores: confidence of every claim, in order of preference among equals.
         thresholds: of the judge.
+        easing: whether it computes again: what its window saw of a wait is over, so no wait gains.
     """
     t = thresholds
     if track is None:
@@ -94,7 +101,8 @@ def step(
         if _same_wait(track.rival, best):
             rival_us, lead = track.rival_us, track.lead
         elapsed_s = (now_us - track.seen_us) / 1e6 if track.seen_us else 0.0
-        lead += (scores.get(best, 0.0) - shown) * min(elapsed_s, _LONGEST_TICK_S)
+        if not (easing and best.state in _WAITS):
+            lead += (scores.get(best, 0.0) - shown) * min(elapsed_s, _LONGEST_TICK_S)
     track = msgspec.structs.replace(
         track, low_us=low_us, rival=rival, rival_us=rival_us, lead=lead, seen_us=now_us
     )
@@ -102,6 +110,8 @@ def step(
         if track.lead >= _lead_needed(track, now_us, t):
             track = msgspec.structs.replace(track, shown=rival, low_us=None, rival=None)
     elif rival is not None and _gives_way(track, rival, now_us, t):
+        if lead < _lead_needed(track, now_us, t) and rival_us == dated_us:
+            rival = UNKNOWN  # what fades gives way to nothing that came with this tick
         track = _enter(track, rival, max(rival_us, track.entered_us), now_us)
     return _age(track, now_us, t)
 

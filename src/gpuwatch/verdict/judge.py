@@ -11,7 +11,6 @@ from gpuwatch.model.view import NodeView, View
 from gpuwatch.verdict import node as nodes
 from gpuwatch.verdict import rank, statement
 from gpuwatch.verdict.charge import Unseen
-from gpuwatch.verdict.evidence import Assessment
 from gpuwatch.verdict.hysteresis import UNKNOWN, Claim, Track, recurring, reset, step
 from gpuwatch.verdict.job import charges
 from gpuwatch.verdict.levels import Learned
@@ -29,8 +28,6 @@ _ENOUGH = 0.9
 """Share of a window that must be there to count as one: samples do not come on the dot."""
 _LATEST_S = 2.0
 """What is going on now: two samples, as what a driver averages over is a second."""
-_WAITS = ("STORAGE", "CPU", "MEMORY", "NETWORK", "PEER")
-"""What a GPU that computes again does no longer."""
 _JOB = "job"
 
 
@@ -113,8 +110,8 @@ class Judge:
         scores: dict[Claim, float] = {}
         easing = bool(part) and all(j.node.easing for j in part)
         for charge in found[:-1]:
-            scores.setdefault(charge.claim, self._score(charge.found, easing=easing))
-        track = step(self._tracks.get(_JOB), view.now_us, scores, t)
+            scores.setdefault(charge.claim, charge.found.confidence)
+        track = step(self._tracks.get(_JOB), view.now_us, scores, t, easing=easing)
         self._tracks[_JOB] = track
         shares = rank.mean([j.node.shares for j in part])
         verdict = statement.of_job(found, track, shares, _others(survey), t)
@@ -148,9 +145,8 @@ class Judge:
         key = _key(opinion.node, opinion.group, opinion.rank)
         scores: dict[Claim, float] = {}
         for found in opinion.ranking:
-            score = self._score(found, easing=opinion.easing)
-            scores.setdefault(Claim(found.state, found.cause), score)
-        track = step(self._left(key), view.now_us, scores, self.thresholds)
+            scores.setdefault(Claim(found.state, found.cause), found.confidence)
+        track = step(self._left(key), view.now_us, scores, self.thresholds, easing=opinion.easing)
         self._tracks[key] = track
         return statement.of_unit(opinion, track, self.thresholds)
 
@@ -161,12 +157,6 @@ class Judge:
             return track
         away_us = job.seen_us - track.seen_us
         return reset(track, track.seen_us) if away_us >= self.thresholds.exit_after * 1e6 else track
-
-    def _score(self, found: Assessment, *, easing: bool) -> float:
-        """Return what is followed over time: of a wait that is over for now, what just keeps it."""
-        if easing and found.state in _WAITS:
-            return min(found.confidence, self.thresholds.exit_score * self.thresholds.score)
-        return found.confidence
 
     def _unread(self, view: View, node: NodeView) -> Verdict:
         age_s = None if node.age_us is None else node.age_us / 1e6

@@ -21,7 +21,9 @@ _MEMORY_S = 20.0
 _LEAST = 0.02
 """Share of computing below which no factor is told: the job stands."""
 _SPAN_S = 15.0
-"""A step period from less is too coarse to be the best: logs are looked at once a tick."""
+"""A step period from less is too coarse to be the best: logs are looked at once a tick,"""
+_STEPS = 4
+"""and of steps that vary, some few in a row are shorter than they are in the mean."""
 
 
 class Pace(msgspec.Struct, frozen=True, array_like=True):
@@ -71,7 +73,11 @@ def follow_steps(pace: Pace, progress: Progress | None) -> Pace:
     """
     step_s = progress.period_s if progress is not None and progress.moving else None
     best_s = pace.best_step_s
-    if progress is not None and step_s is not None and progress.span_s >= _SPAN_S:
+    if (
+        progress is not None
+        and step_s is not None
+        and progress.span_s >= max(_SPAN_S, _STEPS * step_s)
+    ):
         best_s = min(step_s, step_s if best_s is None else best_s)
     return msgspec.structs.replace(pace, step_s=step_s, best_step_s=best_s)
 

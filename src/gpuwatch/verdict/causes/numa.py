@@ -81,14 +81,20 @@ def _better(context: Context) -> float | None:
     own = _own(context)
     if own is None or not own.far or own.util is None:
         return None
-    near = [p.util for p in _placed(context).values() if not p.far and p.util is not None]
-    far = [p.util for p in _placed(context).values() if p.far and p.util is not None]
+    near = [p.util for p in _ours(context) if not p.far and p.util is not None]
+    far = [p.util for p in _ours(context) if p.far and p.util is not None]
     return min(near) - max(far) if near else None
 
 
 def _cap(context: Context) -> float:
-    several = sum(p.far for p in _placed(context).values()) > 1
+    several = sum(p.far for p in _ours(context)) > 1
     return _SEVERAL_CAP if several else _ONE_CAP
+
+
+def _ours(context: Context) -> list[Placed]:
+    """Return where the ranks of the same job are: others work at a pace of their own."""
+    group = context.rank.group if context.rank else None
+    return [p for (g, _), p in _placed(context).items() if g == group]
 
 
 def _own(context: Context) -> Placed | None:

@@ -34,6 +34,8 @@ _FEW_CAP = 0.5
 """With fewer than three to compare, or behind a path that loses, who waits for whom is half a guess."""
 _RDMA_LOSS = "rdma.packet_seq_err"
 """What a virtual function does not count, whose packets may be lost all the same."""
+_BEYOND_CHANCE = 2
+"""Steps of unequal length are that much longer than the best few in a row, and nobody waits."""
 _SEEN = 0.75
 """Share of what a job loses by its own log that a waiting GPU's power shows at least."""
 
@@ -103,7 +105,7 @@ def opening(context: Context) -> float:
     time draws power as if it were computed.
     """
     t, spin, lost = context.thresholds, context.gpu.shares.spin, context.peers.lost
-    if lost < t.slowdown:
+    if lost < _BEYOND_CHANCE * t.slowdown:
         return gate(spin, t)
     enough = min(t.lost, _SEEN * lost)
     return max(ramp(spin, enough / 2, enough), ramp(_told(context), t.slowdown, 2 * t.slowdown))

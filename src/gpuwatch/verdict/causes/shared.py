@@ -24,6 +24,8 @@ _WORKS = (0.05, 0.3)
 """Part of a CPU that a process's main thread uses while it gives a GPU work."""
 _OWN_CAP = 0.5
 """Ranks of one job may share a GPU on purpose."""
+_OTHER_CAP = 0.6
+"""A rank that works, and has a context here, may do its work on another GPU."""
 _UNKNOWN_CAP = 0.4
 """A process that is no rank may be a rank's own helper, and do nothing."""
 _MUCH_BYTES = (1e9, 4e9)
@@ -58,7 +60,7 @@ def _known(context: Context, guest: Guest, works: float) -> Assessment:
             percent("gpu.compute", context.gpu.shares.compute, context.thresholds.compute, "GPU computes"),
         ),
         against=(percent("gpu.spin", context.gpu.shares.spin, context.thresholds.lost, "GPU spins"),),
-        cap=_OWN_CAP if own else 1.0,
+        cap=_OWN_CAP if own else _OTHER_CAP,
     )  # fmt: skip
 
 
