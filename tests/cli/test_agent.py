@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import sys
 from pathlib import Path
 
 from gpuwatch.transport.payload import payload
@@ -21,6 +22,12 @@ def test_what_is_printed_is_what_is_sent(tmp_path: Path) -> None:
     assert "export LC_ALL=C X=y; test -x /usr/bin/python3" in done.stdout
     assert '"match": "torchrun"' in done.stdout
     assert titles[-1].startswith("that is all: ")
+
+
+def test_of_this_machine_too_what_runs_is_printed() -> None:
+    done = run_gpuwatch("agent", "--print")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1].startswith(f"{sys.executable} -I -S -B -c '")
 
 
 def test_it_prints_only_when_told_to() -> None:

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import shlex
 import sys
 from argparse import Namespace
 
 from gpuwatch.cli.jobs import job_of, nodes_of
+from gpuwatch.transport import local
 from gpuwatch.transport.bootstrap import start_command
 from gpuwatch.transport.payload import agent_config, payload
 
@@ -22,9 +24,9 @@ def agent(given: Namespace) -> int:
     sent = payload()
     config = json.dumps(agent_config(node, job.interval_s), indent=1)
     size = len(sent.message(agent_config(node, job.interval_s)))
-    _part(
-        f"the command line on {node.name}, with a new marker each time", start_command(node, MARKER)
-    )
+    here = node.transport == "local"
+    line = shlex.join(local.line(node, MARKER)) if here else start_command(node, MARKER)
+    _part(f"the command line on {node.name}, with a new marker each time", line)
     _part("what the agent there is told", config)
     for name, source in sent.sources():
         _part(f"{name}, sha256 {hashlib.sha256(source).hexdigest()}", source.decode())
