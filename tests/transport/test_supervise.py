@@ -84,7 +84,8 @@ class Ending(Pipe):
 async def test_a_node_that_is_let_go_as_its_stream_ends_is_not_tried_again() -> None:
     """Else a screen that is closed as its job ends would wait for it for ever."""
     pipe = Ending(lambda: asyncio.get_running_loop().call_soon(task.cancel))
-    hears = Mock(**{"received.return_value": "streaming", "beating.return_value": None})
+    hears = Mock()
+    hears.received.return_value, hears.beating.return_value = "streaming", None
     link = _Link(Node("n", "h"), hears, 1.0, (None, None))
     task = asyncio.create_task(link._stream(pipe, b"a frame"))
     await asyncio.wait({task})
