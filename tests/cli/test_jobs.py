@@ -47,6 +47,12 @@ def test_what_a_node_says_stands_above_what_the_job_says(job: Job, tmp_path: Pat
     assert one.transport == "asyncssh"
 
 
+def test_a_long_list_of_nodes_is_no_name_of_a_file() -> None:
+    names = [f"gpu{number:03}" for number in range(100)]
+    job = job_of(Namespace(job=",".join(names), slurm=None))
+    assert [node.name for node in job.nodes] == names
+
+
 def test_only_the_named_node_is_told_of_the_log_and_no_expression(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
         "nodes: gpu[1-2]\n"

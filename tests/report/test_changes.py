@@ -104,6 +104,7 @@ def test_what_is_judged_alike_has_no_difference() -> None:
 def test_thresholds_are_pairs_or_a_file_or_those_of_a_job_file(tmp_path: Path) -> None:
     wanted = {"retransmit": 0.005, "confirm_after": 60.0}
     assert of_argument("retransmit=0.5%, confirm_after=1m") == wanted
+    assert of_argument(f"retransmit=0.5%,{' ' * 300}confirm_after=1m") == wanted
     plain, job = tmp_path / "t.yaml", tmp_path / "job.yaml"
     plain.write_text("retransmit: 0.5%\nconfirm_after: 1m\n")
     job.write_text("nodes: n1\nthresholds: {retransmit: 0.5%, confirm_after: 1m}\n")

@@ -50,7 +50,7 @@ def _named(given: Namespace) -> Job:
         return from_slurm(given.slurm)
     if given.job is None:
         return this_machine()
-    if (Path(given.job) / FILE).is_file():
+    if names_a_file(given.job) and (Path(given.job) / FILE).is_file():
         raise InputError(f"{given.job}: is a recording", f"gpuwatch replay {given.job}")
     job = from_argument(given.job, parse)
     if names_a_file(given.job):

@@ -1,5 +1,6 @@
 """Thresholds that are given on the command line: pairs, or a file of them."""
 
+import os
 from pathlib import Path
 
 from gpuwatch.errors import InputError
@@ -21,7 +22,9 @@ def of_argument(given: str) -> dict[str, float]:
     Raises:
         InputError: no such file, threshold or value; says what is allowed.
     """
-    return _of_pairs(given) if "=" in given and not Path(given).exists() else _of_file(Path(given))
+    # That of Path raises where a text is too long for a name.
+    is_file = "=" not in given or os.path.exists(given)  # noqa: PTH110
+    return _of_file(Path(given)) if is_file else _of_pairs(given)
 
 
 def _of_pairs(given: str) -> dict[str, float]:

@@ -31,7 +31,9 @@ def from_argument(text: str, parse_threshold: ParseThreshold) -> Job:
 
 def names_a_file(text: str) -> bool:
     """Tell whether what is given for a job is a file, and not a node set."""
-    return text.endswith((".yaml", ".yml")) or os.sep in text or bool(text and Path(text).exists())
+    if text.endswith((".yaml", ".yml")) or os.sep in text:
+        return True
+    return os.path.exists(text)  # noqa: PTH110 - that of Path raises where it is too long for a name
 
 
 def from_slurm(job_id: str) -> Job:
