@@ -38,11 +38,24 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sshd, Sshd
 def recorded(
     nodes: tuple[Sshd, Sshd], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """Twenty seconds of two nodes, as the README has it."""
+    """Ten seconds of two nodes, twice a second."""
     folder = tmp_path_factory.mktemp("job")
-    out = folder / "R"
-    done = run_gpuwatch("record", job_file(folder, nodes), "--out", out, "--for", "20s")
-    return out, done
+    out, file = folder / "R", job_file(folder, nodes, "interval: 500ms")
+    return out, run_gpuwatch("record", file, "--out", out, "--for", "10s")
+
+
+def stopped(told: str, number: int, *words: str | Path) -> tuple[int, str, str]:
+    """Record until that is told on stderr, then send a signal; return how it ended and the rest."""
+    with subprocess.Popen(
+        [*COMMAND, "record", *map(str, words)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if told in line:
+                break
+        os.kill(process.pid, number)
+        out, rest = process.communicate(timeout=20)
+    return process.returncode, out, rest
 
 
 def report(recording: Path, *words: str) -> dict[str, Any]:
@@ -62,7 +75,7 @@ def test_it_tells_how_it_goes_and_where_the_recording_lies(
     told = re.match(r"event (\d+) on disk, 2 of 2 nodes, (\d+) s, [A-Z]", last)
     assert told, last
     assert int(told[1]) > 40
-    assert 17 <= int(told[2]) <= 21
+    assert 8 <= int(told[2]) <= 11
 
 
 def test_no_tick_and_no_frame_is_missing(
@@ -76,9 +89,9 @@ def test_no_tick_and_no_frame_is_missing(
         ticks += isinstance(event, Tick)
     assert sorted(sequences) == ["n1", "n2"]
     for seen in sequences.values():
-        assert len(seen) >= 18
+        assert len(seen) >= 14
         assert seen == list(range(seen[0], seen[0] + len(seen)))
-    assert ticks >= 18
+    assert ticks >= 16
 
 
 def test_the_files_open_without_gpuwatch(
@@ -88,7 +101,7 @@ def test_the_files_open_without_gpuwatch(
     by_polars = pl.scan_parquet(files).select("node", "cpu_idle_ms").collect()
     by_duckdb = duckdb.sql(f"select node, cpu_idle_ms from '{files}'").fetchall()
     assert sorted(by_polars.rows()) == sorted(by_duckdb)
-    assert len(by_duckdb) >= 36
+    assert len(by_duckdb) >= 28
     assert all(idle > 0 for _, idle in by_duckdb)
 
 
@@ -109,7 +122,7 @@ def test_the_report_is_valid_without_gaps_and_the_same_when_judged_anew(
 
 def test_a_report_of_a_part(recorded: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     whole = report(recorded[0])
-    part = report(recorded[0], "--from", "+5s", "--to=-5s")
+    part = report(recorded[0], "--from", "+3s", "--to=-3s")
     assert whole["from"] < part["from"] < part["to"] < whole["to"]
     done = run_gpuwatch("report", recorded[0], "--from", "yesterday")
     assert done.returncode == 2
@@ -119,16 +132,8 @@ def test_a_report_of_a_part(recorded: tuple[Path, subprocess.CompletedProcess[st
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_cleanly(tmp_path: Path, number: int) -> None:
     out = tmp_path / "R"
-    with subprocess.Popen(
-        [*COMMAND, "record", "--out", str(out)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "1 of 1 nodes" in line:
-                break
-        os.kill(process.pid, number)
-        told, rest = process.communicate(timeout=20)
-    assert (process.returncode, told) == (0, f"{out}\n"), rest
+    code, told, rest = stopped("1 of 1 nodes", number, "--out", out)
+    assert (code, told) == (0, f"{out}\n"), rest
     assert any(isinstance(event, Sample) for event in gpuwatch.recording.open(out).events())
     assert not list((out / "wal").glob("*"))
 
@@ -139,9 +144,9 @@ def test_a_node_that_never_came_is_named_and_changes_the_exit_code(
     file = job_file(tmp_path, nodes[:1])
     entry = f"- {{name: gone, host: 127.0.0.1, port: {free_port()}}}"
     file.write_text(file.read_text().replace("nodes:\n", f"nodes:\n{entry}\n"))
-    done = run_gpuwatch("record", file, "--out", tmp_path / "R", "--for", "4s")
-    assert done.returncode == 4
-    assert "1 of 2 nodes could not be reached: gone: connection refused" in done.stderr
+    code, _, rest = stopped("1 of 2 nodes", signal.SIGINT, file, "--out", tmp_path / "R")
+    assert code == 4
+    assert "1 of 2 nodes could not be reached: gone: connection refused" in rest
     alone = tmp_path / "alone.yaml"
     alone.write_text(f"nodes:\n{entry}\n")
     done = run_gpuwatch("record", alone, "--out", tmp_path / "R2", "--for", "2s")
