@@ -1,10 +1,10 @@
 """Thresholds that are given on the command line: pairs, or a file of them."""
 
-import os
 from pathlib import Path
 
 from gpuwatch.errors import InputError
 from gpuwatch.job.document import read_text, tree
+from gpuwatch.job.given import exists
 from gpuwatch.verdict.thresholds import parse
 
 __all__ = ["of_argument"]
@@ -22,8 +22,7 @@ def of_argument(given: str) -> dict[str, float]:
     Raises:
         InputError: no such file, threshold or value; says what is allowed.
     """
-    # That of Path raises where a text is too long for a name.
-    is_file = "=" not in given or os.path.exists(given)  # noqa: PTH110
+    is_file = "=" not in given or exists(given)
     return _of_file(Path(given)) if is_file else _of_pairs(given)
 
 

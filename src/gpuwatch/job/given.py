@@ -12,7 +12,7 @@ from gpuwatch.job.document import Item
 from gpuwatch.job.file import ParseThreshold, named, read
 from gpuwatch.job.types import Job, JobNode, Ssh
 
-__all__ = ["from_argument", "from_slurm", "named_nodes", "names_a_file", "this_machine"]
+__all__ = ["exists", "from_argument", "from_slurm", "named_nodes", "names_a_file", "this_machine"]
 
 
 def from_argument(text: str, parse_threshold: ParseThreshold) -> Job:
@@ -33,6 +33,11 @@ def names_a_file(text: str) -> bool:
     """Tell whether what is given for a job is a file, and not a node set."""
     if text.endswith((".yaml", ".yml")) or os.sep in text:
         return True
+    return exists(text)
+
+
+def exists(text: str) -> bool:
+    """Tell whether what a person gave is the name of something that is there."""
     return os.path.exists(text)  # noqa: PTH110 - that of Path raises where it is too long for a name
 
 

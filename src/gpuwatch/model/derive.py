@@ -128,7 +128,7 @@ class Track:
         """Carry on a plain reading; tell whether it was one."""
         counters, ceilings, _ = self._shape
         steps = [
-            0.0 if value is None else value - before if counter else value * elapsed_s  # type: ignore[operator]
+            0.0 if value is None else value - before if counter else value * elapsed_s  # type: ignore[operator]  # absent then as now
             for value, before, counter in zip(values, self._raw, counters, strict=True)
         ]
         if min(steps, default=0.0) < 0.0:
