@@ -62,6 +62,12 @@ class Terminal:
         plain = re.sub(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]", b"", self.seen[-20_000:])
         return " ".join(plain.decode(errors="replace").split())[-1000:]
 
+    def cooked(self) -> bool:
+        """Whether the terminal is as a shell wants it: lines that are echoed."""
+        wanted = termios.ECHO | termios.ICANON | termios.ISIG
+        flags: int = termios.tcgetattr(self._viewer)[3]
+        return flags & wanted == wanted
+
     def press(self, keys: bytes) -> None:
         """Type some keys."""
         os.write(self._viewer, keys)

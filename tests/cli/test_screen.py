@@ -13,6 +13,7 @@ from sshd import wait_until
 from terminal import Terminal
 
 MAIN_SCREEN = b"\x1b[?1049l"
+MOUSE_ON, MOUSE_OFF = b"\x1b[?1000h", b"\x1b[?1000l"
 SAMPLED = b" of a core"
 """What a node's agent costs is shown once samples came; ` ago` stands at the timeline before."""
 
@@ -46,13 +47,20 @@ def test_a_recording_that_cannot_begin_ends_the_screen_with_one_line(tmp_path: P
     assert str(tmp_path / "file").encode() in after
 
 
-def test_stopped_and_called_back_it_is_drawn_anew() -> None:
+@pytest.mark.parametrize("how", [b"\x1a", signal.SIGTSTP])
+def test_stopped_and_called_back_it_is_drawn_anew(how: bytes | signal.Signals) -> None:
+    """Cases T01 and T02: the shell gets its terminal back, without reports of the mouse."""
     with Terminal(COMMAND, environment()) as terminal:
         terminal.wait_for(SAMPLED)
-        terminal.press(b"\x1a")
+        if isinstance(how, bytes):
+            terminal.press(how)
+        else:
+            terminal.kill(how)
         terminal.wait_for(MAIN_SCREEN)
+        assert terminal.seen.rindex(MOUSE_OFF) > terminal.seen.rindex(MOUSE_ON)
         stopped = psutil.Process(terminal.process.pid)
         wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "it does not stop")
+        assert terminal.cooked()
         terminal.seen = b""
         terminal.kill(signal.SIGCONT)
         for unchanged in (b"timeline", b"quit"):
@@ -100,8 +108,12 @@ def test_the_demo_plays_without_anything_else() -> None:
     with Terminal([*COMMAND, "demo"], environment()) as terminal:
         terminal.wait_for(b"DEMO, a recording")
         terminal.wait_for(b" ago")
-        terminal.press(b"q")
+        assert not terminal.cooked()
+        terminal.kill(signal.SIGQUIT)
         assert terminal.exit_code() == 0
+        assert terminal.cooked()
+    assert terminal.seen.rindex(MOUSE_OFF) > terminal.seen.rindex(MOUSE_ON)
+    assert MAIN_SCREEN in terminal.seen
 
 
 def test_a_demo_that_is_not_there_is_said() -> None:

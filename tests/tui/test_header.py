@@ -7,9 +7,9 @@ from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import Tick
 from gpuwatch.model.progress import Progress
 from gpuwatch.model.verdict import JobVerdict, Verdict
-from gpuwatch.tui.history import History
 from gpuwatch.tui.paint.answer import header
 from gpuwatch.tui.paint.spans import plain
+from gpuwatch.tui.past import Past
 from gpuwatch.tui.scene import Scene
 
 RUNS = Progress(step=1234, still_s=0.4, period_s=0.52, span_s=30, tokens_s=12_300)
@@ -18,7 +18,7 @@ RUNS = Progress(step=1234, still_s=0.4, period_s=0.52, span_s=30, tokens_s=12_30
 def line(progress: Progress | None, cells: int = 120) -> str:
     view = Cluster(["a"], 1.0).view(Tick(event_no=0, arrived_us=0, wall_us=0))
     view = msgspec.structs.replace(view, progress=progress)
-    scene = Scene("job", view, JobVerdict(job=Verdict(scope="job")), History(), 0)
+    scene = Scene("job", view, JobVerdict(job=Verdict(scope="job")), Past(1.0, None), 0)
     return plain(header(scene, "job", (), cells))
 
 

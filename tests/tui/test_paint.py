@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,18 +17,20 @@ from gpuwatch.tui.history import STRIP_BUCKETS
 from gpuwatch.tui.paint.answer import answer
 from gpuwatch.tui.paint.guide import MEANING
 from gpuwatch.tui.paint.numbers import duration, number, percent, quantity, scaled
+from gpuwatch.tui.paint.order import worst_first
 from gpuwatch.tui.paint.pane import pane
 from gpuwatch.tui.paint.plan import MIN_HEIGHT, MIN_WIDTH, plan
 from gpuwatch.tui.paint.spans import changed, clip, ends, fit, plain, safe, whole, width, wrap
-from gpuwatch.tui.paint.strip import activity, strip_cells
-from gpuwatch.tui.paint.table import heading, order, row
+from gpuwatch.tui.paint.strip import blocks, strip_cells
+from gpuwatch.tui.paint.table import heading, row
 from gpuwatch.tui.paint.timeline import timeline
 from gpuwatch.tui.paint.words import WAITS
+from gpuwatch.tui.past import Past
 from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.sink import ScreenSink
 from tui import scenarios
 from tui.scenarios import Scenario
-from tui.scripted import START_US, Load, replace
+from tui.scripted import Load, replace
 
 texts = st.text(max_size=40)
 lines = st.lists(st.tuples(texts.map(safe), st.just("text")), max_size=6)
@@ -43,7 +44,7 @@ async def scene_of(scenario: Scenario) -> Scene:
         for event in scenario.events():
             yield event
 
-    sink = ScreenSink(scenario.title, scenes.append, lambda: False)
+    sink = ScreenSink(scenario.title, Past(1.0, None), scenes.append, lambda: False)
     await run(feed(), Cluster(scenario.nodes, 1.0), scenario.judge, [sink])
     return scenes[-1]
 
@@ -139,7 +140,7 @@ def test_wrap_keeps_to_its_lines_and_cells(text: str, cells: int, most: int) -> 
 def test_a_strip_has_a_cell_each_and_gaps_where_nothing_was_seen(
     shares: list[float | None],
 ) -> None:
-    drawn = plain(activity(shares))
+    drawn = plain(blocks(shares, [None] * len(shares)))
     assert len(drawn) == len(shares)
     assert [c == "·" for c in drawn] == [s is None for s in shares]
 
@@ -278,7 +279,7 @@ async def test_the_answer_says_since_when_how_sure_and_why() -> None:
 
 async def test_lines_lose_columns_from_the_right() -> None:
     scene = await scene_of(scenarios.storage(16))
-    first = order(scene)[0]
+    first = worst_first(scene)[0]
     assert first.name == "gpu03"
     before = 0
     for cells in (40, 60, 80, 120, 160, 200):
@@ -303,14 +304,3 @@ async def test_lanes_begin_with_the_job_and_end_now() -> None:
 def test_every_family_and_state_has_its_words() -> None:
     assert WAITS.keys() == FAMILIES.keys()
     assert MEANING.keys() == set(STATES)
-
-
-async def test_time_that_goes_back_forgets_what_came_after() -> None:
-    scene = await scene_of(scenarios.storage())
-    early = START_US + 10_000_000
-    verdict = msgspec.structs.replace(
-        scene.verdict, job=scenarios.computing(("gpu01",), early, 8).job
-    )
-    scene.history.add(early, verdict)
-    assert scene.history.letters("", scene.view.now_us, 6) == [None] * 6
-    assert scene.history.letters("", early, 2) == ["C", "C"]

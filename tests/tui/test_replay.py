@@ -12,7 +12,7 @@ from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.recording.reader import Recording
 from gpuwatch.tui import Session, Watch
-from gpuwatch.tui.changes import changes
+from gpuwatch.tui.recorded import judged
 from tui import scenarios
 from tui.scripted import START_US, WALL_US
 from tui.wait import text, until
@@ -41,16 +41,13 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 def screen(recording: Recording, *, speed: float = 64.0) -> tuple[Watch, Replay]:
     replay = Replay(recording, speed)
 
-    async def changed() -> list[int]:
-        return changes(recording.chunks())
-
     session = Session(
         SCENARIO.title,
         SCENARIO.nodes,
         1.0,
         replay,
         RecordedJudge(replay),
-        changes=changed,
+        whole=lambda: judged(recording.chunks()),
         theme="dark",
     )
     return Watch(session), replay

@@ -13,7 +13,7 @@ from gpuwatch import __version__
 from gpuwatch.cli.thresholds import of_argument
 from gpuwatch.engine.run import run
 from gpuwatch.errors import InputError
-from gpuwatch.job.types import Cost
+from gpuwatch.job.types import cost_of
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent, Sample, Tick
 from gpuwatch.model.progress import expressions_of
@@ -43,7 +43,7 @@ def report(given: Namespace) -> int:
         interval_s=facts.interval_s,
         clock=Clock(facts.started_wall_us, facts.started_mono_us),
         thresholds=used.as_dict(),
-        cost=_cost(facts),
+        cost=cost_of(facts.job_file),
     )
     changes = None
     if not given.rejudge:
@@ -154,13 +154,6 @@ def _thresholds(facts: Session, *, tell: bool) -> Thresholds:
     for line in differs if tell else ():
         print(f"gpuwatch: verdicts may differ: {line!a:.300}", file=sys.stderr)
     return Thresholds(**known)
-
-
-def _cost(facts: Session) -> Cost | None:
-    try:
-        return msgspec.convert(facts.job_file.get("cost"), Cost | None)
-    except msgspec.ValidationError:
-        return None
 
 
 def _range(recording: Recording, begin: str | None, end: str | None) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuwatch.recording import Recorder
     from gpuwatch.recording.reader import Recording
     from gpuwatch.transport.transports import Transports
+    from gpuwatch.tui.past import Judged
     from gpuwatch.tui.session import Session as Show
 
 __all__ = ["demo", "live", "replay"]
@@ -58,6 +59,9 @@ async def _live(job: "Job", *, recorded: bool) -> int:
         judge=source,
         sinks=(source,),
         recording=source.words if recorded else None,
+        note=source.note,
+        cost=job.cost,
+        group=_group_of(job.group),
     )
     try:
         code = await _shown(show)
@@ -126,6 +130,11 @@ class _LiveJob:
         for sink in self._sinks:
             sink.judged(tick, view, verdict)
 
+    def note(self, text: str) -> None:
+        """Put a person's note among the events."""
+        if self._watch is not None:
+            self._watch.feed.note(text)
+
     def words(self) -> str:
         """Say how recording goes."""
         recorder = self._watch.recorder if self._watch else None
@@ -169,7 +178,7 @@ def demo(given: Namespace) -> int:
         raise InputError(f"no demo {given.scenario!r}", f"there are: {', '.join(bundled)}")
     recording = _opened(bundled[given.scenario])
 
-    from gpuwatch.tui.changes import first_wait
+    from gpuwatch.tui.recorded import first_wait
 
     begin_us = first_wait(recording.chunks())
     return asyncio.run(_replayed(recording, f"DEMO, a recording: {given.scenario}", begin_us))
@@ -186,6 +195,7 @@ def _opened(folder: Path) -> "Recording":
 async def _replayed(recording: "Recording", called: str, incident_us: int | None) -> int:
     """Play a recording, from a little before an incident if one is given."""
     from gpuwatch.feed.replay import RecordedJudge, Replay
+    from gpuwatch.job.types import cost_of
     from gpuwatch.model.progress import expressions_of
     from gpuwatch.tui.session import Session as Show
 
@@ -201,17 +211,31 @@ async def _replayed(recording: "Recording", called: str, incident_us: int | None
             feed=feed,
             judge=RecordedJudge(feed),
             played=called,
-            changes=lambda: asyncio.to_thread(_changes, recording.directory),
+            whole=lambda: _judged(recording.directory),
+            cost=cost_of(facts.job_file),
+            group=_group_of(facts.job_file.get("group")),
         )
     )
 
 
-def _changes(folder: Path) -> list[int]:
-    """Read a recording to its end for what changed, beside the one that is being played."""
+def _judged(folder: Path) -> "Iterator[Judged]":
+    """Read a recording through, beside the one that is being played."""
     import gpuwatch.recording
-    from gpuwatch.tui.changes import changes
+    from gpuwatch.tui.recorded import judged
 
-    return changes(gpuwatch.recording.open(folder).chunks())
+    yield from judged(gpuwatch.recording.open(folder).chunks())
+
+
+def _group_of(pattern: object) -> "Callable[[str], str | None] | None":
+    """Return what says which group a node is in; None where the job file does not."""
+    from gpuwatch.model.expression import Expression
+
+    if not isinstance(pattern, str):
+        return None
+    try:
+        return Expression(pattern).text
+    except ValueError:
+        return None
 
 
 def _bundled() -> Path:
@@ -221,12 +245,12 @@ def _bundled() -> Path:
 
 
 async def _shown(show: "Show") -> int:
-    """Run the screen; a terminal that goes away and a polite kill end it as `q` does."""
+    """Run the screen; a terminal that goes away and kills that can be caught end it as `q` does."""
     from gpuwatch.tui.app import Watch as App
 
     app = App(show)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         loop.add_signal_handler(number, app.exit)
     return await app.run_async() or 0
 

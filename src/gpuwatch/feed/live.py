@@ -15,7 +15,7 @@ from gpuwatch.errors import GpuwatchError
 from gpuwatch.feed.decode import Damage, Decoder, Farewell, Frame, Greeting
 from gpuwatch.feed.offset import Offset
 from gpuwatch.feed.queue import Queue, mono_us, wall_us
-from gpuwatch.model.event import AnyEvent, Fault, Hello, Link
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker
 from gpuwatch.model.text import sanitize
 from gpuwatch.model.view import STALE_TICKS
 from gpuwatch.transport.link import Step
@@ -78,6 +78,11 @@ class Live:
         kind, fields = await self._queue.take()
         self._event_no += 1
         return kind(event_no=self._event_no - 1, **fields)
+
+    def note(self, text: str) -> None:
+        """Put a person's note among the events, at this instant."""
+        if not self._queue.closed:
+            self._queue.put(Marker, text=sanitize(text))
 
     async def close(self) -> None:
         """End all links, and the agents with them. What waits can still be taken."""

@@ -1,15 +1,16 @@
 """The job, typed: what the job file says, and nothing that it did not."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
 
 from gpuwatch.transport.node import Transport
 
 __all__ = [
     "Alerts", "Cost", "Job", "JobNode", "Network", "Preflight", "Progress", "Record", "Ssh",
-    "Storage",
+    "Storage", "cost_of",
 ]  # fmt: skip
 
 
@@ -81,6 +82,14 @@ class Cost(Struct, frozen=True, kw_only=True):
 
     gpu_hour: float
     currency: str = "USD"
+
+
+def cost_of(job_file: Mapping[str, object]) -> Cost | None:
+    """Return the price that a recording's job file names; None where it names none."""
+    try:
+        return convert(job_file.get("cost"), Cost | None)
+    except ValidationError:
+        return None
 
 
 class Preflight(Struct, frozen=True, kw_only=True):

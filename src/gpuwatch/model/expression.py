@@ -1,4 +1,4 @@
-"""Expressions of a job file that find a number in a line of the job's log.
+"""Expressions of a job file, that find a number in a line of the job's log, or a group in a name.
 
 They are people's own, and a line may hold anything: so a search ends after a while. `re` cannot be
 stopped; RE2 needs no stopping, but knows neither lookarounds nor back references and comes with
@@ -61,6 +61,10 @@ class Expression:
 
     def number(self, line: str) -> float | None:
         """Return the number that its group finds in a line; None where there is none."""
+        return _number(self.text(line))
+
+    def text(self, line: str) -> str | None:
+        """Return what its group finds in a line; None where there is nothing."""
         if self.given_up:
             return None
         try:
@@ -69,7 +73,8 @@ class Expression:
             self._too_long += 1
             return None
         self._too_long = 0
-        return _number(found.group(1)) if found else None
+        text: str | None = found.group(1) if found else None
+        return text
 
 
 def _number(text: str | None) -> float | None:

@@ -8,7 +8,7 @@ from gpuwatch.model.verdict import Verdict
 from gpuwatch.report.timeline import Key, Moment, word
 from gpuwatch.report.types import Ledger
 
-__all__ = ["Books", "booked_on"]
+__all__ = ["Books", "booked_on", "gains"]
 
 IMBALANCE = "COMPUTE/imbalance"
 
@@ -41,6 +41,11 @@ class Books:
             known = verdicts.get(key)
             self._shares[str(key.node)][word(known) if known else "UNKNOWN"] += moment.hours
 
+    @property
+    def hours(self) -> float:
+        """Over how many hours time was added up."""
+        return self._seen_hours
+
     def ledger(self, cost: Cost | None) -> Ledger:
         """Return what was added up, priced where a price is given."""
         hours = dict(sorted(self._hours.items()))
@@ -67,6 +72,20 @@ class Books:
                 part["UNKNOWN"] = part.get("UNKNOWN", 0.0) + late
             shares[node] = part
         return shares
+
+
+def gains(ledger: Ledger) -> dict[str, float]:
+    """Return how many times faster the job would be without each wait, at most.
+
+    At most: another wait may hide behind the one that goes away. Of what is not known, and where
+    nothing but the wait was seen, nothing can be said.
+    """
+    seen = sum(ledger.by.values())
+    return {
+        name: seen / (seen - hours)
+        for name, hours in ledger.by.items()
+        if name not in {"COMPUTE", "UNKNOWN"} and hours < seen
+    }
 
 
 def booked_on(key: Key, verdicts: Mapping[Key, Verdict]) -> str:

@@ -10,7 +10,7 @@ from gpuwatch.model.event import Tick
 from gpuwatch.model.verdict import JobVerdict, Missing, Verdict
 from gpuwatch.report.types import Stretch
 
-__all__ = ["Clock", "Key", "Moment", "Timeline", "key_of", "moments", "word"]
+__all__ = ["Clock", "Key", "Moment", "Moments", "Timeline", "key_of", "moments", "word"]
 
 LONGEST_TICK = 3.0
 """A tick stands for at most so many intervals; what is longer was not seen."""
@@ -73,21 +73,39 @@ def word(verdict: Verdict) -> str:
     return f"{verdict.state}/{verdict.cause}"
 
 
-def moments(judged: Iterable[tuple[Tick, JobVerdict]], interval_s: float) -> Iterator[Moment]:
-    """Yield the time that each tick stands for: until the next; times that no tick saw between."""
-    longest_us = round(LONGEST_TICK * interval_s * 1e6)
-    before: tuple[int, JobVerdict] | None = None
-    for tick, verdict in judged:
+class Moments:
+    """Tells the time that each tick stands for: until the next, and what no tick saw between."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_us = round(interval_s * 1e6)
+        self._longest_us = round(LONGEST_TICK * interval_s * 1e6)
+        self._before: tuple[int, JobVerdict] | None = None
+
+    def take(self, tick: Tick, verdict: JobVerdict) -> Iterator[Moment]:
+        """Take the next tick; yield the time before it."""
         now_us = tick.arrived_us
-        if before is not None:
-            seen_us = min(now_us, before[0] + longest_us)
-            if before[0] < seen_us:
-                yield Moment(before[0], seen_us, before[1])
+        if self._before is not None:
+            begin_us, said = self._before
+            seen_us = min(now_us, begin_us + self._longest_us)
+            if begin_us < seen_us:
+                yield Moment(begin_us, seen_us, said)
             if seen_us < now_us:
                 yield Moment(seen_us, now_us, None)
-        before = (now_us, verdict)
-    if before is not None:
-        yield Moment(before[0], before[0] + round(interval_s * 1e6), before[1])
+        self._before = (now_us, verdict)
+
+    def rest(self) -> Iterator[Moment]:
+        """Yield the time that the last tick stands for."""
+        if self._before is not None:
+            begin_us, said = self._before
+            yield Moment(begin_us, begin_us + self._interval_us, said)
+
+
+def moments(judged: Iterable[tuple[Tick, JobVerdict]], interval_s: float) -> Iterator[Moment]:
+    """Yield the time that each tick stands for: until the next; times that no tick saw between."""
+    each = Moments(interval_s)
+    for tick, verdict in judged:
+        yield from each.take(tick, verdict)
+    yield from each.rest()
 
 
 class _Open:

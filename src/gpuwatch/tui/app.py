@@ -1,11 +1,13 @@
 """The app: one engine as a worker, one scene shown, every command a row of `commands`."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
@@ -15,17 +17,20 @@ from gpuwatch.engine import run
 from gpuwatch.errors import GpuwatchError
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.text import sanitize
-from gpuwatch.recording.moment import moment
+from gpuwatch.model.view import NodeView
 from gpuwatch.tui.commands import COMMANDS, Command
-from gpuwatch.tui.paint.numbers import duration
-from gpuwatch.tui.paint.spans import Line
-from gpuwatch.tui.paint.table import order
+from gpuwatch.tui.filter import Filter, read
+from gpuwatch.tui.paint.numbers import clock, duration
+from gpuwatch.tui.paint.order import worst_first
+from gpuwatch.tui.paint.spans import Line, Span
+from gpuwatch.tui.past import Past
 from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.screens.overview import Overview
 from gpuwatch.tui.screens.page import Page
 from gpuwatch.tui.screens.pages import PAGES
 from gpuwatch.tui.session import Session
 from gpuwatch.tui.sink import ScreenSink
+from gpuwatch.tui.steering import Steering
 from gpuwatch.tui.theme import Palette, bundled, load
 from gpuwatch.tui.transport import Transport
 
@@ -33,8 +38,6 @@ __all__ = ["Watch"]
 
 DEFAULT, COLOURLESS, FEW_COLOURS = "dark", "mono", "sixteen"
 """Themes to start with, by what the terminal can."""
-SLOWEST, FASTEST = 0.25, 64.0
-"""How a replay may play, as multiples of real time."""
 
 
 class Judged(Message):
@@ -49,7 +52,7 @@ class Judged(Message):
         return isinstance(message, Judged)
 
 
-class Watch(App[int]):
+class Watch(Steering):
     """Shows one session. It knows no replay: only that some feeds can be steered."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -62,11 +65,15 @@ class Watch(App[int]):
         self.title = sanitize(session.title, 80)
         self.session = session
         self.scene: Scene | None = None
+        self.past = Past(session.interval_s, session.cost)
+        self.reordered = False
+        self._filter: Filter | None = None
+        self._misread: str | None = None
+        self._sifted: tuple[Scene, Filter, Sequence[NodeView]] | None = None
         self._chosen: str | None = None
         self._latest: Scene | None = None
         self._held = False
         self._ended: str | None = None
-        self._changes: Sequence[int] | None = None
         self._palettes, self._problems = load((bundled(), *session.folders))
         for name in list(self.available_themes):
             self.unregister_theme(name)
@@ -82,7 +89,12 @@ class Watch(App[int]):
     @property
     def commands(self) -> list[Command]:
         """The commands that this session has."""
-        return [c for c in COMMANDS if c.when == "any" or self.session.transport is not None]
+        return [c for c in COMMANDS if self._has(c)]
+
+    def _has(self, command: Command) -> bool:
+        if command.when == "replay":
+            return self.session.transport is not None
+        return command.when == "any" or self.session.note is not None
 
     def get_default_screen(self) -> Screen[None]:
         """Return the overview."""
@@ -95,6 +107,8 @@ class Watch(App[int]):
         self.call_after_refresh(
             lambda: self.run_worker(self._run(), name="engine", exit_on_error=False)
         )
+        if self.session.whole is not None:
+            self.run_worker(self.past.read(self.session.whole()), name="past", exit_on_error=False)
         for problem in self._problems:
             self.notify(f"theme left out: {sanitize(problem)}", severity="warning", markup=False)
 
@@ -102,7 +116,7 @@ class Watch(App[int]):
         """Run the engine over a live feed, or over each pass of a replay, with a new cluster."""
         session, deck = self.session, self.session.transport
         hidden = (lambda: False) if deck is None else (lambda: deck.running_up)
-        sinks = (*session.sinks, ScreenSink(session.title, self._take, hidden))
+        sinks = (*session.sinks, ScreenSink(session.title, self.past, self._take, hidden))
         if not isinstance(session.feed, Transport):
             cluster = Cluster(session.nodes, session.interval_s, session.expressions)
             await run(session.feed, cluster, session.judge, sinks)
@@ -128,6 +142,9 @@ class Watch(App[int]):
 
     @on(Worker.StateChanged)
     def _engine_stopped(self, event: Worker.StateChanged) -> None:
+        if event.worker.name == "past" and event.state == WorkerState.ERROR:
+            told = f"the recording cannot be read through: {sanitize(str(event.worker.error), 120)}"
+            self.notify(told, severity="warning", markup=False)
         if event.worker.name != "engine":
             return
         if event.state == WorkerState.ERROR:
@@ -140,12 +157,22 @@ class Watch(App[int]):
         self.repaint()
 
     def repaint(self) -> None:
-        """Paint what is shown anew."""
-        if isinstance(self.screen, Page):
-            self.screen.repaint()
+        """Paint what is shown anew, also below what is asked for."""
+        page = next((s for s in reversed(self.screen_stack) if isinstance(s, Page)), None)
+        if page is not None:
+            page.repaint()
 
     def mode(self) -> Line:
         """Return what the screen itself does, for the header."""
+        if self._misread is not None:
+            return ((f"filter: {self._misread} ", "warn"), *self._mode())
+        if self._filter is not None and self.scene is not None:
+            every = len(self.scene.view.nodes)
+            told: Span = (f"filter {sanitize(self._filter.text, 40)}: ", "key")
+            return (told, (f"{len(self.nodes())} of {every}  ", "strong"), *self._mode())
+        return self._mode()
+
+    def _mode(self) -> Line:
         if self._ended is not None:
             crashed = self._ended.startswith("gpuwatch")
             return ((f" {self._ended} ", "bad" if crashed else "dim"),)
@@ -175,8 +202,8 @@ class Watch(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Yield the palette's entries: the rows of `commands`."""
-        del screen
-        for command in self.commands:
+        page = screen.NAME if isinstance(screen, Page) else ""
+        for command in (c for c in self.commands if c.page in ("", page)):
             yield SystemCommand(
                 command.name.capitalize(), command.help, self._runner(command.action)
             )
@@ -188,10 +215,31 @@ class Watch(App[int]):
         return act
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out what only a replay can do."""
+        """Leave out what only a replay, or only a live session, can do."""
         del parameters
-        names = {c.action.partition("(")[0] for c in COMMANDS if c.when == "replay"}
-        return action not in names or self.session.transport is not None
+        lacking = {c.action.partition("(")[0] for c in COMMANDS if not self._has(c)}
+        return action not in lacking
+
+    def nodes(self) -> Sequence[NodeView]:
+        """Return the nodes that the filter shows, as the job names them; all where none does."""
+        scene, sieve = self.scene, self._filter
+        if scene is None:
+            return ()
+        if sieve is None:
+            return scene.view.nodes
+        if self._sifted is None or self._sifted[0] is not scene or self._sifted[1] is not sieve:
+            shown = [n for n in scene.view.nodes if sieve.shows(scene, n)]
+            self._sifted = (scene, sieve, shown)
+        return self._sifted[2]
+
+    def sift(self, text: str) -> None:
+        """Show only the nodes that a filter shows; one that is not understood shows all."""
+        self._misread = None
+        try:
+            self._filter = read(text)
+        except ValueError as wrong:
+            self._filter, self._misread = None, sanitize(str(wrong), 120)
+        self.repaint()
 
     def choose(self, node: str) -> None:
         """Put the cursor on a node."""
@@ -202,30 +250,20 @@ class Watch(App[int]):
         """Return the cursor's node: until one was chosen, the first to blame."""
         if self.scene is None:
             return None
-        nodes = order(self.scene)
+        nodes = self.nodes()
         if self._chosen not in {n.name for n in nodes}:
-            return nodes[0].name if nodes else None
+            return worst_first(self.scene, nodes)[0].name if nodes else None
         return self._chosen
 
-    def action_move(self, step: int) -> None:
+    def action_move(self, down: int, right: int) -> None:
         """Choose another node, or scroll."""
-        if not isinstance(self.screen, Overview):
-            if isinstance(self.screen, Page):
-                self.screen.move(step)
-            return
-        names = self.screen.names()
-        chosen = self.chosen_node()
-        if chosen in names:
-            self.choose(names[max(0, min(len(names) - 1, names.index(chosen) + step))])
+        if isinstance(self.screen, Page):
+            self.screen.move(down, right)
 
     def action_leaf(self, step: int) -> None:
-        """Scroll by a screenful."""
+        """Go by a screenful."""
         if isinstance(self.screen, Page):
-            self.action_move(step * max(1, self.screen.body.size.height - 1))
-
-    def action_detail(self) -> None:
-        """Show the chosen node."""
-        self.action_page("detail")
+            self.screen.move(step * max(1, self.screen.body.size.height - 1), 0)
 
     def action_page(self, name: str) -> None:
         """Show a page; the same key again goes back."""
@@ -237,9 +275,23 @@ class Watch(App[int]):
             self.switch_screen(PAGES[name](self))
 
     async def action_back(self) -> None:
-        """Go back to the overview."""
+        """Go back to the overview; there, show all nodes again."""
+        if isinstance(self.screen, Overview):
+            self.screen.clear_filter()
+        elif isinstance(self.screen, Page):
+            self.pop_screen()
+
+    def action_filter(self) -> None:
+        """Let a filter be typed below the overview."""
         if isinstance(self.screen, Page) and not isinstance(self.screen, Overview):
             self.pop_screen()
+        if isinstance(self.screen, Overview):
+            self.screen.ask_filter()
+
+    def action_order(self) -> None:
+        """Put nodes in the other order."""
+        self.reordered = not self.reordered
+        self.repaint()
 
     def action_next_theme(self) -> None:
         """Change to the next theme."""
@@ -257,67 +309,30 @@ class Watch(App[int]):
                 self.scene = self._latest
         self.repaint()
 
-    def action_speed(self, factor: float) -> None:
-        """Play faster or slower."""
-        deck = self.session.transport
-        if deck is not None:
-            deck.speed = max(SLOWEST, min(FASTEST, (deck.speed or 1.0) * factor))
-            self.repaint()
+    def action_note(self) -> None:
+        """Ask for a note, and put it among the events."""
+        from gpuwatch.tui.screens.ask import Ask
 
-    def action_shift(self, seconds: float) -> None:
-        """Go some seconds on or back."""
-        if self.scene is not None:
-            self._seek(self.scene.view.wall_us + round(seconds * 1e6))
+        if self.session.note is not None:
+            self.push_screen(Ask("a note for this moment", 200), self._note)
 
-    def action_edge(self, end: int) -> None:
-        """Go to the start (0) or the end (1)."""
-        deck = self.session.transport
-        if deck is not None:
-            self._seek(deck.span[end])
+    def _note(self, text: str | None) -> None:
+        if text and text.strip() and self.session.note is not None:
+            self.session.note(sanitize(text.strip(), 200))
 
-    def action_step(self) -> None:
-        """Stop, and go one tick on."""
-        deck = self.session.transport
-        if deck is not None:
-            deck.step()
-            self.repaint()
+    async def action_save(self, suffix: str) -> None:
+        """Save what is on the screen, in the folder that gpuwatch was started in."""
+        from gpuwatch.tui.saving import save, without_font
 
-    async def action_change(self, way: int) -> None:
-        """Go to the next or last change of the job's verdict."""
-        if self.scene is None or self.session.changes is None:
+        if not isinstance(self.screen, Page):
             return
-        if self._changes is None:
-            self._changes = await self.session.changes()
-        now = self.scene.view.wall_us
-        later = [c for c in self._changes if c > now]
-        before = [c for c in self._changes if c < now]
-        if way > 0 and later:
-            self._seek(later[0])
-        elif way < 0 and before:
-            self._seek(before[-1])
+        content = self.screen.text()
+        if suffix == "svg":
+            content = without_font(self.export_screenshot(title=self.title))
+        at = "" if self.scene is None else clock(self.scene.view.wall_us, pattern="-%Y%m%dT%H%M%S")
+        try:
+            path = await asyncio.to_thread(save, Path(), f"{self.title}{at}", suffix, content)
+        except OSError as wrong:
+            self.notify(f"not saved: {wrong.strerror}", severity="warning", markup=False)
         else:
-            self.notify("no change that way", markup=False)
-
-    def action_go_to(self) -> None:
-        """Ask for a moment, and go there."""
-        from gpuwatch.tui.screens.goto import GoTo
-
-        self.push_screen(GoTo(), self._go)
-
-    def _go(self, text: str | None) -> None:
-        deck = self.session.transport
-        if not text or deck is None:
-            return
-        there = moment(text, *deck.span)
-        if there is None:
-            self.notify("no time: write 18:03:27, +5m or -30s", severity="warning", markup=False)
-        else:
-            self._seek(there)
-
-    def _seek(self, wall_us: int) -> None:
-        """Go to a moment; a replay that stands still shows the first tick there."""
-        deck = self.session.transport
-        if deck is not None:
-            deck.seek(max(deck.span[0], min(deck.span[1], wall_us)))
-            if deck.paused:
-                deck.step()
+            self.notify(f"saved as {path}", markup=False)

@@ -1,4 +1,4 @@
-"""A scene: all that one paint of any screen needs, immutable but for the history behind it."""
+"""A scene: all that one paint of any screen needs, immutable but for the past behind it."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,6 +7,7 @@ from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.model.view import NodeView, View
 from gpuwatch.tui.history import History
 from gpuwatch.tui.paint.facts import Facts, facts
+from gpuwatch.tui.past import Past
 
 __all__ = ["Incident", "Scene"]
 
@@ -29,7 +30,7 @@ class Scene:
         title: name of the job.
         view: of this tick.
         verdict: of this tick.
-        history: of activity and letters; read up to this tick only.
+        past: that is known, of which `history` draws lanes and strips.
         started_us: first tick that was seen.
         incidents: the last ones, newest first.
     """
@@ -37,10 +38,15 @@ class Scene:
     title: str
     view: View
     verdict: JobVerdict
-    history: History
+    past: Past
     started_us: int
     incidents: tuple[Incident, ...] = ()
     _facts: dict[str, Facts] = field(default_factory=dict)
+
+    @property
+    def history(self) -> History:
+        """Lanes and strips."""
+        return self.past.history
 
     @cached_property
     def by_node(self) -> dict[str, Verdict]:

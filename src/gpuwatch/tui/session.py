@@ -1,12 +1,14 @@
 """What the screen is given: a feed, who judges it, who else listens."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.engine import Judge, Sink
+from gpuwatch.job.types import Cost
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.model.progress import Expressions
+from gpuwatch.tui.past import Judged
 from gpuwatch.tui.transport import Transport
 
 __all__ = ["Session"]
@@ -26,7 +28,10 @@ class Session:
         sinks: who else takes events and verdicts: the recorder, alerts.
         recording: says in a few words how recording goes (`rec 12 MB`); None: nothing records.
         played: what a recording that is played is called in the header.
-        changes: returns the moments at which a recording's verdict changed, as `changes.changes`.
+        whole: reads a recording through, as `past.Past.read` wants it; None: nothing was recorded.
+        note: takes a note that a person writes, as an event of this moment; None: none is taken.
+        cost: of a GPU hour; None: not known.
+        group: says which group of the map a node is in; None: its name's pattern does.
         theme: name to start with; None: as the terminal can.
         folders: of theme files beside those that come along.
         expressions: what finds steps in the job's log; None: the job file names none.
@@ -40,7 +45,10 @@ class Session:
     sinks: tuple[Sink, ...] = ()
     recording: Callable[[], str] | None = None
     played: str = "replay"
-    changes: Callable[[], Awaitable[Sequence[int]]] | None = None
+    whole: Callable[[], Iterator[Judged]] | None = None
+    note: Callable[[str], None] | None = None
+    cost: Cost | None = None
+    group: Callable[[str], str | None] | None = None
     theme: str | None = None
     folders: tuple[Path, ...] = ()
     expressions: Expressions | None = None

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker, Tick
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
-from gpuwatch.tui.history import History
 from gpuwatch.tui.paint.words import state_words
+from gpuwatch.tui.past import LEAP, Past
 from gpuwatch.tui.scene import Incident, Scene
 
 __all__ = ["ScreenSink"]
 
+TOGETHER = 4
+"""More nodes whose verdicts change to the same words at once are one incident."""
 INCIDENTS = 500
 """Incidents that are kept."""
-LEAP = 5
-"""Ticks further apart than so many intervals do not follow each other."""
 
 
 class ScreenSink:
@@ -25,17 +25,22 @@ class ScreenSink:
 
     Args:
         title: name of the job.
+        past: what is known before, and grows.
         deliver: takes a scene.
         hidden: tells whether ticks only lead up to what is to be shown.
     """
 
     def __init__(
-        self, title: str, deliver: Callable[[Scene], None], hidden: Callable[[], bool]
+        self,
+        title: str,
+        past: Past,
+        deliver: Callable[[Scene], None],
+        hidden: Callable[[], bool],
     ) -> None:
         self._title = title
         self._deliver = deliver
         self._hidden = hidden
-        self._history = History()
+        self._past = past
         self._incidents: dict[tuple[int, str], Incident] = {}
         self._started_us: int | None = None
         self._states: dict[str, str] = {}
@@ -63,22 +68,35 @@ class ScreenSink:
     def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
         """Take the verdict of one tick."""
         now = view.now_us
-        if self._last_us is None or not 0 < now - self._last_us < LEAP * view.interval_us:
+        before = self._last_us
+        if before is None or not 0 < now - before < LEAP * view.interval_us:
             self._states = {}
+            before = now - view.interval_us
         self._last_us = now
+        self._past.play(before, tick, verdict)
         self._started_us = now if self._started_us is None else min(self._started_us, now)
-        self._history.add(now, verdict)
-        for one in (*verdict.nodes, verdict.job):
-            self._changed(tick, one.node, state_words(one))
+        self._tell_changes(tick, verdict)
         if not self._hidden():
             told = self._until(tick.event_no)
-            self._deliver(Scene(self._title, view, verdict, self._history, self._started_us, told))
+            self._deliver(Scene(self._title, view, verdict, self._past, self._started_us, told))
 
-    def _changed(self, tick: Tick, node: str | None, words: str) -> None:
-        before = self._states.get(node or "")
-        self._states[node or ""] = words
-        if before not in {None, words}:
-            self._note(tick, node, "verdict", words)
+    def _tell_changes(self, tick: Tick, verdict: JobVerdict) -> None:
+        """Tell whose verdict is another; many nodes that now say the same are told of in one."""
+        changed: dict[str, list[str]] = {}
+        for one in (*verdict.nodes, verdict.job):
+            name, words = one.node or "", state_words(one)
+            before = self._states.get(name)
+            self._states[name] = words
+            if before not in {None, words}:
+                changed.setdefault(words, []).append(name)
+        for words, names in changed.items():
+            nodes = [name for name in names if name]
+            if len(nodes) > TOGETHER:
+                self._note(
+                    tick, f"{len(nodes)} nodes", "verdict", f"{words}: {nodes[0]} and others"
+                )
+            for name in [n for n in names if not n] if len(nodes) > TOGETHER else names:
+                self._note(tick, name or None, "verdict", words)
 
     def _note(self, event: AnyEvent, node: str | None, kind: str, text: str) -> None:
         self._incidents[event.event_no, node or ""] = Incident(event.wall_us, node, kind, text)

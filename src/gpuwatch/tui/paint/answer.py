@@ -104,7 +104,17 @@ def _since(scene: Scene, room: int) -> Line:
     share = computing(job)
     if share is not None:
         parts.append(((f" · {percent(share)} of GPU time in compute", "text"),))
+        parts.append(_lost(scene, share))
     return whole(parts, room)
+
+
+def _lost(scene: Scene, share: float) -> Line:
+    """Return what the GPU time that is not computed in costs an hour."""
+    cost = scene.past.gpu_hour
+    if cost is None or scene.verdict.job.state in {"COMPUTE", "IDLE", "UNKNOWN"}:
+        return ()
+    hourly = (1 - share) * len(scene.verdict.ranks) * cost.gpu_hour
+    return ((f" · {hourly:,.2f} {safe(cost.currency)}/h lost", "strong"),)
 
 
 def _waiting(names: list[str], room: int) -> Line:

@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 from gpuwatch.tui.commands import Command
 from gpuwatch.tui.paint.numbers import clock, duration
-from gpuwatch.tui.paint.spans import Line, Span, clip, pad, width
+from gpuwatch.tui.paint.spans import Line, clip, pad, whole, width
 from gpuwatch.tui.scene import Scene
 
 __all__ = ["footer", "too_small", "transport"]
 
 
 def footer(commands: Sequence[Command], cells: int) -> Line:
-    """Return the keys that the footer shows."""
-    spans: list[Span] = [(" ", "text")]
-    for command in commands:
-        entry: Line = ((command.shown, "key"), (f" {command.name}  ", "dim"))
-        if width([*spans, *entry]) > cells:
-            break
-        spans.extend(entry)
-    return pad(spans, cells)
+    """Return the keys that the footer shows: those that always stand there are its end."""
+    last = tuple(span for c in commands if c.foot == "always" for span in _entry(c))
+    rest = [_entry(c) for c in commands if c.foot == "room"]
+    return pad((*whole([((" ", "text"),), *rest], cells - width(last)), *last), cells)
+
+
+def _entry(command: Command) -> Line:
+    return ((command.shown, "key"), (f" {command.name}  ", "dim"))
 
 
 def transport(

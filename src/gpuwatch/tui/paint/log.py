@@ -1,12 +1,13 @@
 """Events: what happened, newest first."""
 
 from gpuwatch.tui.paint.numbers import clock
-from gpuwatch.tui.paint.spans import Line, fit, safe
+from gpuwatch.tui.paint.spans import Line, Span, fit, safe
 from gpuwatch.tui.scene import Incident, Scene
 
-__all__ = ["log"]
+__all__ = ["entry", "log", "sign"]
 
-ROLES = {"fault": "bad", "verdict": "strong", "marker": "key"}
+ROLES = {"fault": "bad", "alert": "bad", "verdict": "strong", "marker": "key"}
+SIGNS = {"fault": "!", "marker": "m", "alert": "a", "link": "l", "agent": "+"}
 BROKEN = ("lost", "refused")
 """States of a link that a person should see."""
 
@@ -15,15 +16,22 @@ def log(scene: Scene) -> list[Line]:
     """Return a line an incident."""
     if not scene.incidents:
         return [((" nothing happened yet", "dim"),)]
-    return [
-        (
-            (f" {clock(i.wall_us)}  ", "dim"),
-            (fit(safe(i.node or "job"), 14) + "  ", "strong"),
-            (fit(i.kind, 9), _role(i)),
-            (safe(i.text), "text"),
-        )
-        for i in scene.incidents
-    ]
+    return [entry(incident) for incident in scene.incidents]
+
+
+def entry(incident: Incident) -> Line:
+    """Return one incident's line."""
+    return (
+        (f" {clock(incident.wall_us)}  ", "dim"),
+        (fit(safe(incident.node or "job"), 14) + "  ", "strong"),
+        (fit(incident.kind, 9), _role(incident)),
+        (safe(incident.text), "text"),
+    )
+
+
+def sign(incident: Incident) -> Span:
+    """Return one cell that stands for an incident in a lane."""
+    return SIGNS.get(incident.kind, "\N{BULLET}"), _role(incident)
 
 
 def _role(incident: Incident) -> str:

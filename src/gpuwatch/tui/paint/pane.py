@@ -217,8 +217,9 @@ def _told(gpus: tuple[Gpu, ...]) -> Line:
 def _strip(scene: Scene, node: NodeView, cells: int) -> Line:
     scale = " 0-100 %, 5 min" if cells >= WIDE else " 5 min"
     wide = strip_cells(cells - LABEL - len(scale))
-    shares = scene.history.activity(node.name, scene.view.now_us, wide)
-    return _row("", (*activity(shares), (scale, "faint")))
+    return _row(
+        "", (*activity(scene.history, node.name, scene.view.now_us, wide), (scale, "faint"))
+    )
 
 
 def _net(node: NodeView, found: Facts, cells: int) -> Line:

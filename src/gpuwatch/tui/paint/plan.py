@@ -1,4 +1,4 @@
-"""How the screen is cut: panes while they fit, else lines; what is below them gets the rest."""
+"""How the screen is cut: panes while they fit, else lines, else a map; the rest is what is below."""
 
 from dataclasses import dataclass
 
@@ -12,6 +12,8 @@ MIN_HEIGHT = 10
 
 FEW = 12
 """More nodes than this are lines, whatever the room."""
+MANY = 60
+"""More nodes than this are a map."""
 PANE_CELLS = 40
 """Narrowest pane that still says everything."""
 GOOD_CELLS = 50
@@ -28,13 +30,14 @@ class Plan:
 
     Attributes:
         answer: of the answer, below the header line.
-        columns: of panes; 0: one line a node.
+        columns: of panes; 0: one line a node, or a map.
         pane: height of a pane.
         grid: lines that nodes take.
         explained: of the chosen node's pane below the lines; 0: none.
         lanes: of the timeline; 0: none.
         rest: what is left for the last events.
         card: least cells that each GPU's line in a pane gets; 0: GPUs have no lines.
+        map: whether nodes are a map.
     """
 
     answer: int
@@ -45,6 +48,7 @@ class Plan:
     lanes: int
     rest: int
     card: int
+    map: bool = False
 
 
 def plan(nodes: int, gpus: int, cells: int, lines: int, bar: int) -> Plan:
@@ -74,9 +78,13 @@ def plan(nodes: int, gpus: int, cells: int, lines: int, bar: int) -> Plan:
                 return Plan(answer, columns, pane, grid, 0, lanes, body - grid - lanes, card)
     body -= 1  # the heading
     explained = SHORT if body >= SHORT + 4 else 0
-    grid = min(nodes, body - explained)
-    lanes = _lanes(min(nodes, FEW), body - explained - grid)
-    return Plan(answer, 0, 1, grid, explained, lanes, body - explained - grid - lanes, 0)
+    left = body - explained
+    if nodes > MANY:
+        lanes = _lanes(FEW, left // 3)
+        return Plan(answer, 0, 1, left - lanes, explained, lanes, 0, 0, map=True)
+    grid = min(nodes, left)
+    lanes = _lanes(min(nodes, FEW), left - grid)
+    return Plan(answer, 0, 1, grid, explained, lanes, left - grid - lanes, 0)
 
 
 def _panes(nodes: int, gpus: int, card: int, cells: int, room: int) -> tuple[int, int]:

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.model.verdict import LETTERS
-from gpuwatch.tui.history import STRIP_BUCKETS
+from gpuwatch.tui.history import STRIP_BUCKETS, History
 from gpuwatch.tui.paint.spans import GAP, Line, Span
 
-__all__ = ["activity", "lane", "strip_cells"]
+__all__ = ["ROLES", "activity", "blocks", "lane", "strip_cells"]
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ROLES = {letter: state.lower() for state, letter in LETTERS.items()}
+"""The role of each state's letter."""
 
 
 def strip_cells(room: int) -> int:
@@ -19,10 +20,31 @@ def strip_cells(room: int) -> int:
     )
 
 
-def activity(shares: Sequence[float | None]) -> Line:
+def activity(history: History, node: str, now_us: int, cells: int) -> Line:
+    """Return how much a node computed in the last 5 minutes, coloured by what it waited for.
+
+    Args:
+        history: of the job.
+        node: its name.
+        now_us: where the strip ends.
+        cells: of the strip, as `strip_cells` gives them.
+    """
+    each = STRIP_BUCKETS // cells if cells else 1
+    said = history.letters((node,), now_us, each * cells)
+    letters = [
+        next((c for c in reversed(said[at : at + each]) if c is not None), None)
+        for at in range(0, len(said), each)
+    ]
+    return blocks(history.activity(node, now_us, cells) if cells else [], letters)
+
+
+def blocks(shares: Sequence[float | None], letters: Sequence[str | None]) -> Line:
     """Return shares, 0 to 1 over the whole height, as blocks; a gap where none was seen."""
     return _merged(
-        (GAP, "gap") if s is None else (BLOCKS[min(7, max(0, int(s * 8)))], "strip") for s in shares
+        (GAP, "gap")
+        if share is None
+        else (BLOCKS[min(7, max(0, int(share * 8)))], ROLES.get(letter or "", "strip"))
+        for share, letter in zip(shares, letters, strict=True)
     )
 
 

@@ -12,7 +12,7 @@ from gpuwatch.tui.paint.strip import activity
 from gpuwatch.tui.paint.words import computing
 from gpuwatch.tui.scene import Scene
 
-__all__ = ["heading", "order", "row"]
+__all__ = ["heading", "row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def _state(scene: Scene, node: NodeView, _: Facts) -> Line:
 
 
 def _strip(scene: Scene, node: NodeView, _: Facts) -> Line:
-    return activity(scene.history.activity(node.name, scene.view.now_us, 15))
+    return activity(scene.history, node.name, scene.view.now_us, 15)
 
 
 def _net(_: Scene, __: NodeView, found: Facts) -> Line:
@@ -93,13 +93,6 @@ def row(scene: Scene, node: NodeView, cells: int, *, chosen: bool) -> Line:
         return pad((*columns(parts), (" ", "text"), *_reason(node)), cells)
     parts += [(c.paint(scene, node, found), c.cells) for c in shown]
     return pad(columns(parts), cells)
-
-
-def order(scene: Scene) -> tuple[NodeView, ...]:
-    """Return nodes, those to blame first, then those without data, then as the job names them."""
-    return tuple(
-        sorted(scene.view.nodes, key=lambda n: (n.name not in scene.blamed, not trouble(n)))
-    )
 
 
 def _reason(node: NodeView) -> Line:

@@ -11,6 +11,7 @@ __all__ = [
     "computing",
     "culprits",
     "role_of",
+    "role_of_words",
     "state_words",
 ]
 
@@ -54,6 +55,11 @@ def computing(verdict: Verdict | None) -> float | None:
     if verdict is None or verdict.shares is None or verdict.shares.unknown > TOLD:
         return None
     return verdict.shares.compute
+
+
+def role_of_words(words: str) -> str:
+    """Return the role of what `state_words` returned."""
+    return words.partition(" ")[0].lower()
 
 
 def state_words(verdict: Verdict) -> str:

@@ -1,12 +1,13 @@
 """What all pages share: the answer on top, a body that scrolls, the keys at the bottom."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.screen import Screen
 
+from gpuwatch.model.view import NodeView
 from gpuwatch.tui.commands import Command
 from gpuwatch.tui.paint.answer import answer, header
 from gpuwatch.tui.paint.bar import footer, too_small, transport
@@ -25,6 +26,7 @@ class Stage(Protocol):
 
     session: Session
     scene: Scene | None
+    reordered: bool
 
     @property
     def palette(self) -> Palette:
@@ -41,6 +43,15 @@ class Stage(Protocol):
     def mode(self) -> Line:
         """Return what the screen itself does."""
 
+    def nodes(self) -> Sequence[NodeView]:
+        """Return the nodes that the filter shows, as the job names them."""
+
+    def sift(self, text: str) -> None:
+        """Show only the nodes that a filter shows."""
+
+    def seek(self, wall_us: int) -> None:
+        """Go to a moment, where a recording is played."""
+
     def choose(self, node: str) -> None:
         """Put the cursor on a node."""
 
@@ -49,8 +60,14 @@ class Stage(Protocol):
 
 
 class Page(Screen[None]):
-    """A page whose body is lines; subclasses say which."""
+    """A page whose body is lines; subclasses say which.
 
+    Attributes:
+        NAME: of the page, for commands that only it has.
+    """
+
+    NAME: ClassVar[str] = ""
+    AUTO_FOCUS = ""
     DEFAULT_CSS = """
     Page { layout: vertical; background: $background; }
     Page > #body { height: 1fr; }
@@ -96,14 +113,14 @@ class Page(Screen[None]):
         small = cells < MIN_WIDTH or lines < MIN_HEIGHT
         for canvas in (self.body, self.foot):
             canvas.display = not small
-        self.bar.display = not small and self.stage.session.transport is not None
+        self.bar.display = not small and self.bar_lines > 0
         if small:
             self.below.display = False
             self._put(self.top, [too_small(cells, lines, (MIN_WIDTH, MIN_HEIGHT))], lines)
             return
         cut = self.cut(cells, lines)
         self._put(self.top, self._top(cut, cells), None)
-        self._put(self.foot, [footer([c for c in self.stage.commands if c.foot], cells)], None)
+        self._put(self.foot, [footer(self._keys_shown(), cells)], None)
         scene = self.stage.scene
         if scene is None:
             self.below.display = False
@@ -112,13 +129,22 @@ class Page(Screen[None]):
         self._put_bar(scene, cells)
         self.paint_body(scene, cut, cells)
 
+    @property
+    def bar_lines(self) -> int:
+        """Lines of the transport's bar."""
+        return 0 if self.stage.session.transport is None else 1
+
+    def _keys_shown(self) -> list[Command]:
+        """Return the commands of the footer, the page's own first."""
+        own = [c for c in self.stage.commands if c.foot and c.page in ("", self.NAME)]
+        return sorted(own, key=lambda c: c.page == "")
+
     def cut(self, cells: int, lines: int) -> Plan:
         """Return how high each region is."""
         scene = self.stage.scene
-        bar = 0 if self.stage.session.transport is None else 1
         if scene is None:
-            return plan(len(self.stage.session.nodes), 0, cells, lines, bar)
-        return plan(len(scene.view.nodes), scene.most_gpus, cells, lines, bar)
+            return plan(len(self.stage.session.nodes), 0, cells, lines, self.bar_lines)
+        return plan(len(scene.view.nodes), scene.most_gpus, cells, lines, self.bar_lines)
 
     def paint_body(self, scene: Scene, cut: Plan, cells: int) -> None:
         """Paint the regions between the answer and the keys."""
@@ -131,9 +157,15 @@ class Page(Screen[None]):
         del cut, cells
         return []
 
-    def move(self, step: int) -> None:
+    def move(self, down: int, right: int) -> None:
         """Scroll by so many lines."""
-        self.body.scroll_to(y=self.body.scroll_offset.y + step, animate=False)
+        del right
+        self.body.scroll_to(y=self.body.scroll_offset.y + down, animate=False)
+
+    def text(self) -> str:
+        """Return what is on the page as text."""
+        shown = [canvas for canvas in self.query(Canvas) if canvas.display]
+        return "\n".join(line for canvas in shown for line in canvas.text()) + "\n"
 
     def _top(self, cut: Plan, cells: int) -> list[Line]:
         stage, scene = self.stage, self.stage.scene

@@ -76,6 +76,10 @@ class Canvas(ScrollView, can_focus=False):
             if cells:
                 self.refresh(Region(0, place - self.scroll_offset.y, cells, 1))
 
+    def text(self) -> list[str]:
+        """Return the lines that are seen, as text."""
+        return [self.render_line(y).text.rstrip() for y in range(self.size.height)]
+
     def render_line(self, y: int) -> Strip:
         """Return one line of the region."""
         cells = self.size.width

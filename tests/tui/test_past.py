@@ -4,13 +4,18 @@ from gpuwatch.model.event import Tick
 from gpuwatch.model.verdict import JobVerdict, State, Verdict
 from gpuwatch.recording.reader import Chunk
 from gpuwatch.recording.record import Shown
-from gpuwatch.tui.changes import changes, first_wait
+from gpuwatch.tui.past import Past
+from gpuwatch.tui.recorded import first_wait, judged
 
 
 def chunk(first: int, *states: State) -> Chunk:
     """A chunk of ticks a second apart, each with the job in one state."""
     ticks = tuple(
-        Tick(event_no=first + i, arrived_us=0, wall_us=(first + i) * 1_000_000)
+        Tick(
+            event_no=first + i,
+            arrived_us=(first + i) * 1_000_000,
+            wall_us=(first + i) * 1_000_000,
+        )
         for i in range(len(states))
     )
     shown = tuple(
@@ -24,9 +29,11 @@ def chunk(first: int, *states: State) -> Chunk:
     return Chunk(ticks, shown, ())
 
 
-def test_a_demo_begins_at_the_first_wait() -> None:
+async def test_a_demo_begins_at_the_first_wait() -> None:
     chunks = [chunk(0, "UNKNOWN", "COMPUTE"), chunk(2, "COMPUTE", "NETWORK", "NETWORK")]
-    assert changes(chunks) == [1_000_000, 3_000_000]
+    past = Past(1.0, None)
+    await past.read(judged(chunks))
+    assert past.changes == [1_000_000, 3_000_000]
     assert first_wait(chunks) == 3_000_000
 
 
