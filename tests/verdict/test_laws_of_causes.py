@@ -81,7 +81,7 @@ BESIDE = {"COMPUTE/imbalance", "IDLE/demand"}
 
 
 def test_every_word_of_the_contract_has_a_rule_that_says_so() -> None:
-    docs = [inspect.getdoc(inspect.getmodule(assess)) or "" for assess in RULES]
+    docs = [inspect.getdoc(inspect.getmodule(assess)) or "" for _, assess in RULES]
     heads = " ".join(doc.partition(": ")[0] for doc in docs)
     words = {f"{state}/{cause}" for state, causes in WORDS.items() for cause in causes}
     assert {word for word in words if word not in heads} == BESIDE

@@ -15,8 +15,7 @@ Where many of one entity are asked for at each tick they are read together, whic
 Everything may be None: missing is never zero.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from operator import itemgetter, sub
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -37,20 +36,24 @@ STALE_TICKS = 5.0
 
 
 class Columns:
-    """Two or more metrics of one scope, to be read together.
+    """Several metrics of one scope, to be read together.
 
     Args:
         scope: as in the catalogue.
         metrics: of that scope.
     """
 
-    __slots__ = ("nothing", "pick", "scope")
+    __slots__ = ("places", "scope")
 
     def __init__(self, scope: str, *metrics: str) -> None:
-        places = catalogue.INDEX[scope]
         self.scope = scope
-        self.pick = itemgetter(*(places[metric] for metric in metrics))
-        self.nothing = (None,) * len(metrics)
+        self.places = tuple(catalogue.INDEX[scope][metric] for metric in metrics)
+
+
+_UNREAD: dict[str, Total] = {
+    scope: ((0.0,) * len(rows), (0.0,) * len(rows)) for scope, rows in catalogue.VALUES.items()
+}
+"""By scope, the totals of an entity that was not there yet."""
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -103,10 +106,10 @@ class Window(msgspec.Struct, frozen=True, eq=False):
         values = self._last(scope).get(labels)
         return None if values is None else values[catalogue.INDEX[scope][metric]]
 
-    def latest_of(self, labels: Labels, columns: Columns) -> tuple[Value, ...]:
+    def latest_of(self, labels: Labels, columns: Columns) -> list[Value]:
         """Return several values of the last sample, as they came."""
         values = self._last(columns.scope).get(labels)
-        return columns.nothing if values is None else columns.pick(values)
+        return [None if values is None else values[i] for i in columns.places]
 
     def growth(self, scope: str, labels: Labels, metric: str) -> float | None:
         """Return how much a counter grew (a gauge: its integral, in unit times seconds)."""
@@ -128,20 +131,18 @@ class Window(msgspec.Struct, frozen=True, eq=False):
         total, seconds = self._difference(scope, labels, metric)
         return total / seconds if seconds > 0 else None
 
-    def rates_of(self, labels: Labels, columns: Columns) -> tuple[float | None, ...]:
+    def rates_of(self, labels: Labels, columns: Columns) -> list[float | None]:
         """Return several of an entity's rates, as `rate` would."""
-        return tuple(
-            [
-                grown / seconds if seconds > 0 else None
-                for grown, seconds in self._of(labels, columns)
-            ]
-        )
+        (end, end_s), (start, start_s) = self._ends(columns.scope, labels)
+        return [
+            (end[i] - start[i]) / (end_s[i] - start_s[i]) if end_s[i] > start_s[i] else None
+            for i in columns.places
+        ]
 
-    def growths_of(self, labels: Labels, columns: Columns) -> tuple[float | None, ...]:
+    def growths_of(self, labels: Labels, columns: Columns) -> list[float | None]:
         """Return by how much several of an entity's counters grew, as `growth` would."""
-        return tuple(
-            [grown if seconds > 0 else None for grown, seconds in self._of(labels, columns)]
-        )
+        (end, end_s), (start, start_s) = self._ends(columns.scope, labels)
+        return [end[i] - start[i] if end_s[i] > start_s[i] else None for i in columns.places]
 
     def coverage(self, scope: str, labels: Labels, metric: str) -> float:
         """Return the share of the window, 0 to 1, in which the value was readable."""
@@ -151,15 +152,11 @@ class Window(msgspec.Struct, frozen=True, eq=False):
     def _each(self, scope: str, metric: str) -> Iterator[tuple[Labels, float, float]]:
         """Yield by how much one metric of every entity grew, and in how many seconds."""
         place = catalogue.INDEX[scope][metric]
-        before, after = self.first.totals[scope], self.last.totals[scope]
         for row in self.last.sample.rows(scope):
-            totals, seconds = after.totals[after.places[row.labels]]
-            start = before.of(row.labels)
-            grown, seen_s = totals[place], seconds[place]
-            if start is not None:
-                grown, seen_s = grown - start[0][place], seen_s - start[1][place]
+            end, start = self._ends(scope, row.labels)
+            seen_s = end[1][place] - start[1][place]
             if seen_s > 0:
-                yield row.labels, grown, seen_s
+                yield row.labels, end[0][place] - start[0][place], seen_s
 
     def _last(self, scope: str) -> dict[Labels, Values]:
         """Return what the last sample has of a scope, by entity."""
@@ -169,29 +166,21 @@ class Window(msgspec.Struct, frozen=True, eq=False):
             self._values[scope] = found
         return found
 
-    def _of(self, labels: Labels, columns: Columns) -> Iterable[tuple[float, float]]:
-        """Return by how much several values of an entity grew, and in how many seconds."""
-        end = self.last.totals[columns.scope].of(labels)
-        if end is None:
-            return ((0.0, 0.0),) * len(columns.nothing)
-        start, pick = self.first.totals[columns.scope].of(labels), columns.pick
-        if start is None:
-            return zip(pick(end[0]), pick(end[1]), strict=True)
-        return zip(
-            map(sub, pick(end[0]), pick(start[0])),
-            map(sub, pick(end[1]), pick(start[1])),
-            strict=True,
-        )
-
     def _difference(self, scope: str, labels: Labels, metric: str) -> tuple[float, float]:
+        """Return by how much a value grew, and in how many seconds."""
         place = catalogue.INDEX[scope][metric]
-        end = self.last.totals[scope].of(labels)
-        if end is None:
-            return 0.0, 0.0
-        start = self.first.totals[scope].of(labels)
-        if start is None:
-            return end[0][place], end[1][place]
+        end, start = self._ends(scope, labels)
         return end[0][place] - start[0][place], end[1][place] - start[1][place]
+
+    def _ends(self, scope: str, labels: Labels) -> tuple[Total, Total]:
+        """Return where the totals of an entity stand at the end of the window, and at its begin."""
+        last, first = self.last.totals[scope], self.first.totals[scope]
+        place = last.places.get(labels)
+        if place is None:
+            return _UNREAD[scope], _UNREAD[scope]
+        if first.places is last.places:
+            return last.totals[place], first.totals[place]
+        return last.totals[place], first.of(labels) or _UNREAD[scope]
 
 
 class NodeView(msgspec.Struct, frozen=True, eq=False):

@@ -15,8 +15,9 @@ from gpuwatch.verdict.gpu import Gpu
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = [
-    "NOTHING", "STARTING_CAP", "Assessment", "Context", "Kind", "Peers", "Signal", "asleep", "assessment", "gate", "input_lost", "number",
-    "once", "once_a_node", "percent", "ramp", "resting", "starting", "waiting", "waiting_cap",
+    "NOTHING", "STARTING_CAP", "Assessment", "Context", "Kind", "Peers", "Signal", "asleep", "assessment", "computes", "gate", "input_lost",
+    "lacks_input", "number", "once", "once_a_node", "percent", "ramp", "resting", "starting", "starves", "waiting",
+    "waiting_cap", "waits",
 ]  # fmt: skip
 
 DOUBT_CAP = 0.5
@@ -114,9 +115,11 @@ def once(look: Callable[[Context], _Found]) -> Callable[[Context], _Found]:
 
     @wraps(look)
     def known(context: Context) -> _Found:
-        if look not in context.known:
-            context.known[look] = look(context)
-        found: _Found = context.known[look]
+        found: _Found
+        if look in context.known:
+            found = context.known[look]
+        else:
+            found = context.known[look] = look(context)
         return found
 
     return known
@@ -127,9 +130,11 @@ def once_a_node(look: Callable[[Context], _Found]) -> Callable[[Context], _Found
 
     @wraps(look)
     def known(context: Context) -> _Found:
-        if look not in context.known_of_node:
-            context.known_of_node[look] = look(context)
-        found: _Found = context.known_of_node[look]
+        found: _Found
+        if look in context.known_of_node:
+            found = context.known_of_node[look]
+        else:
+            found = context.known_of_node[look] = look(context)
         return found
 
     return known
@@ -305,6 +310,27 @@ def starting(context: Context) -> bool:
     checkpoint, compiles, builds an index.
     """
     return asleep(context) and not context.gpu.worked
+
+
+def waits(context: Context) -> bool:
+    """Tell whether a GPU waits for others enough to ask what holds these up."""
+    return gate(waiting(context), context.thresholds) > 0
+
+
+def lacks_input(context: Context) -> bool:
+    """Tell whether a GPU lost enough to input or output to ask what holds that up."""
+    return gate(input_lost(context), context.thresholds) > 0
+
+
+def starves(context: Context) -> bool:
+    """Tell whether a GPU does nothing for long enough to ask what it waits for."""
+    return gate(context.gpu.shares.starved, context.thresholds) > 0
+
+
+def computes(context: Context) -> bool:
+    """Tell whether a GPU computes for long enough to ask whether that is all it does."""
+    t = context.thresholds
+    return ramp(context.gpu.shares.compute, t.lost, t.compute) > 0
 
 
 def percent(

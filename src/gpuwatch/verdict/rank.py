@@ -5,8 +5,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gpuwatch.model.verdict import Missing, Shares
-from gpuwatch.verdict.causes import CAUSES, peer
-from gpuwatch.verdict.evidence import Assessment, Context, asleep, percent, ramp, reason
+from gpuwatch.verdict.causes import asked, peer
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    asleep,
+    once_a_node,
+    percent,
+    ramp,
+    reason,
+)
 from gpuwatch.verdict.paths import Path, of_rank
 
 __all__ = ["LOCAL", "Opinion", "judge", "mean", "name_of", "unknown"]
@@ -52,14 +60,9 @@ def name_of(node: str, rank: str) -> str:
 
 def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Context) -> Opinion:
     """Judge one rank by all causes."""
-    found = [a for cause in CAUSES if (a := cause(context)).score > 0]
+    found = [a for cause in asked(context) if (a := cause.assess(context)).score > 0]
     found = _rest(found, _slowed(context))
     found.sort(key=lambda a: -a.confidence)
-    missing = tuple(
-        Missing(subject, why)
-        for subject, why in context.absent.items()
-        if subject.partition(".")[0] in _SOURCES
-    )
     return Opinion(
         node,
         rank,
@@ -67,11 +70,20 @@ def judge(node: str, rank: str, group: str | None, gpu: int | None, context: Con
         (*found, unknown(context)),
         _wait(context, found),
         context.gpu.shares,
-        missing,
+        _missing(context),
         gpu=gpu,
         disorder=context.host.disorder,
         paths=of_rank(node, context),
         easing=context.gpu.easing,
+    )
+
+
+@once_a_node
+def _missing(context: Context) -> tuple[Missing, ...]:
+    return tuple(
+        Missing(subject, why)
+        for subject, why in context.absent.items()
+        if subject.partition(".")[0] in _SOURCES
     )
 
 
@@ -89,23 +101,25 @@ def _rest(found: Sequence[Assessment], slowed: float) -> list[Assessment]:
 def _slowed(context: Context) -> float:
     """Return how surely the job is slow, by its own log, for others than this rank, which spins."""
     t, lost = context.thresholds, context.peers.lost
-    return ramp(lost, t.slowdown, 2 * t.slowdown) * peer.opening(context)
+    slow = ramp(lost, t.slowdown, 2 * t.slowdown)
+    return slow * peer.opening(context) if slow else 0.0
 
 
 def unknown(context: Context) -> Assessment:
     """Return what is said when no cause stands out: what was seen, and what was not."""
-    gpu, shares = context.gpu, context.gpu.shares
-    support = [
-        percent("gpu.unknown", shares.unknown, None, "GPU time that could not be told"),
-        percent("gpu.spin", shares.spin, context.thresholds.lost, "GPU spins"),
-        percent("gpu.starved", shares.starved, context.thresholds.lost, "GPU starved"),
-    ]
-    support.sort(key=lambda f: -(f.value or 0.0) if f else 0.0)
+    gpu, shares, lost = context.gpu, context.gpu.shares, context.thresholds.lost
+    parts = (
+        ("gpu.unknown", shares.unknown, None, "GPU time that could not be told"),
+        ("gpu.spin", shares.spin, lost, "GPU spins"),
+        ("gpu.starved", shares.starved, lost, "GPU starved"),
+    )
+    support = [found for part in parts if part[1] and (found := percent(*part))]
+    support.sort(key=lambda f: -(f.value or 0.0))
     return Assessment(
         "UNKNOWN",
         None,
         0.0,
-        support=tuple(f for f in support if f is not None and f.value),
+        support=tuple(support),
         missing=(
             ()
             if gpu.util is not None and gpu.power_w is not None

@@ -1,9 +1,10 @@
-"""One file a cause, each with `NAME` and `assess`. A new cause is one file and one word here.
+"""One file a cause, each with `NAME` and `assess`. A new cause is one file and one line here.
 
 The order breaks ties: local, specific causes come before the symptoms that they make elsewhere.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gpuwatch.verdict.causes import (
     bandwidth,
@@ -41,15 +42,78 @@ from gpuwatch.verdict.causes import (
     throttled,
     trip,
 )
-from gpuwatch.verdict.evidence import Assessment, Context
+from gpuwatch.verdict.evidence import (
+    Assessment,
+    Context,
+    asleep,
+    computes,
+    lacks_input,
+    starting,
+    starves,
+    waits,
+)
 
-__all__ = ["CAUSES"]
+__all__ = ["CAUSES", "Cause", "asked"]
 
-CAUSES: tuple[Callable[[Context], Assessment], ...] = tuple(
-    cause.assess
-    for cause in (
-        fault, throttled, power_limit, shared, nvlink, pcie, offload, checkpoint, memory, metadata, read, object_store,
-        numa, data_prep, in_rank, main_thread, pinned, quota, system, fallback, softirq, link, pauses, rdma, loss, connection_loss, path, trip,
-        bandwidth, peer, hung, startup, compute, idle,
-    )
-)  # fmt: skip
+Opening = Callable[[Context], object]
+
+
+class Cause(NamedTuple):
+    """What may be said of a rank, and when it is worth to be asked.
+
+    `assess` has nothing to say where what `opens` it returns is false. Most are closed most of the
+    time, and several have one opening.
+    """
+
+    opens: Opening
+    assess: Callable[[Context], Assessment]
+
+
+def _always(_: Context) -> bool:
+    return True
+
+
+CAUSES: tuple[Cause, ...] = (
+    Cause(_always, fault.assess),
+    Cause(_always, throttled.assess),
+    Cause(_always, power_limit.assess),
+    Cause(computes, shared.assess),
+    Cause(waits, nvlink.assess),
+    Cause(_always, pcie.assess),
+    Cause(lacks_input, offload.assess),
+    Cause(lacks_input, checkpoint.assess),
+    Cause(lacks_input, memory.assess),
+    Cause(lacks_input, metadata.assess),
+    Cause(lacks_input, read.assess),
+    Cause(lacks_input, object_store.assess),
+    Cause(starves, numa.assess),
+    Cause(lacks_input, data_prep.assess),
+    Cause(starves, in_rank.assess),
+    Cause(starves, main_thread.assess),
+    Cause(lacks_input, pinned.assess),
+    Cause(system.delayed, quota.assess),
+    Cause(system.delayed, system.assess),
+    Cause(waits, fallback.assess),
+    Cause(waits, softirq.assess),
+    Cause(waits, link.assess),
+    Cause(waits, pauses.assess),
+    Cause(waits, rdma.assess),
+    Cause(_always, loss.assess),
+    Cause(waits, connection_loss.assess),
+    Cause(waits, path.assess),
+    Cause(_always, trip.assess),
+    Cause(waits, bandwidth.assess),
+    Cause(peer.opening, peer.assess),
+    Cause(_always, hung.assess),
+    Cause(starting, startup.assess),
+    Cause(computes, compute.assess),
+    Cause(asleep, idle.assess),
+)
+
+_OPENINGS = tuple({cause.opens: None for cause in CAUSES})
+
+
+def asked(context: Context) -> list[Cause]:
+    """Return the causes that may have something to say of a rank."""
+    opened = {opens for opens in _OPENINGS if opens(context)}
+    return [cause for cause in CAUSES if cause.opens in opened]

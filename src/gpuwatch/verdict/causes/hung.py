@@ -55,10 +55,11 @@ def _stopped(context: Context) -> Assessment:
 
 def _still(context: Context) -> Assessment:
     t, gpu, main = context.thresholds, context.gpu, context.role("main")
-    blocked = max(read.blocked(context)[0], checkpoint.blocked(context))
-    spins = gpu.shares.spin >= t.lost
-    if not context.peers.standing or context.rank is None or blocked >= t.storage_wait:
+    if not context.peers.standing or context.rank is None:
         return NOTHING
+    if max(read.blocked(context)[0], checkpoint.blocked(context)) >= t.storage_wait:
+        return NOTHING
+    spins = gpu.shares.spin >= t.lost
     if not (spins or context.peers.spinning or gpu.worked):
         return NOTHING
     sure = (

@@ -62,43 +62,58 @@ def _worst(context: Context) -> PortFault:
     return worst(NAMES[0], found)
 
 
+_NONE = PortFault(0.0, NAMES[0], None, "")
+
+
 def _holds(port: Pauses) -> PortFault:
     """It paused the other end."""
-    text = f"cannot take what comes on {port.name}: it pauses the other end"
-    return _paused(port.holds, port.holds_frames, f"nic.{port.name}.{HOLDS}", 0.9, text)
+    text = "cannot take what comes on {}: it pauses the other end"
+    return _paused(port.name, HOLDS, port.holds, port.holds_frames, 0.9, text)
 
 
 def _held(port: Pauses) -> PortFault:
     """The other end paused it."""
-    text = f"is held up on {port.name}: the network pauses it"
-    return _paused(port.held, port.held_frames, f"nic.{port.name}.held", 0.6, text)
+    text = "is held up on {}: the network pauses it"
+    return _paused(port.name, "held", port.held, port.held_frames, 0.6, text)
 
 
 def _paused(
-    share: float | None, frames_s: float | None, metric: str, worth: float, text: str
+    name: str, how: str, share: float | None, frames_s: float | None, worth: float, text: str
 ) -> PortFault:
+    if share is not None:
+        severity = worth * ramp(share, *_PAUSED)
+    else:
+        severity = worth * _BY_FRAMES * ramp(frames_s, *_FRAMES_S)
+    if severity == 0:
+        return _NONE
+    metric, text = f"nic.{name}.{how}", text.format(name)
     if share is not None:
         found = percent(metric, share, _PAUSED[1], "time paused")
         text = f"{text} {min(1.0, share) * 100:.0f} % of the time"
-        return PortFault(worth * ramp(share, *_PAUSED), NAMES[0], found, text)
-    found = number(metric, frames_s, "/s", _FRAMES_S[1], "pause frames")
-    text = f"{text}, {frames_s or 0:.0f} frames a second"
-    return PortFault(worth * _BY_FRAMES * ramp(frames_s, *_FRAMES_S), NAMES[0], found, text)
+    else:
+        found = number(metric, frames_s, "/s", _FRAMES_S[1], "pause frames")
+        text = f"{text}, {frames_s or 0:.0f} frames a second"
+    return PortFault(severity, NAMES[0], found, text)
 
 
 def _drops(port: Pauses, limit: float) -> PortFault:
+    severity = 0.9 * _tells(port) * ramp(port.dropped, limit / 2, 5 * limit)
+    if severity == 0:
+        return _NONE
     found = percent(f"nic.{port.name}.{DROPS}", port.dropped, limit, "packets without room")
     text = (
         f"takes packets too slowly on {port.name}: {(port.dropped or 0) * 100:.2g} % found no room"
     )
-    severity = 0.9 * _tells(port) * ramp(port.dropped, limit / 2, 5 * limit)
     return PortFault(severity, NAMES[0], found, text)
 
 
 def _over(port: Pauses) -> PortFault:
+    severity = 0.95 * _tells(port) * ramp(port.over, *_OVER)
+    if severity == 0:
+        return _NONE
     found = percent(f"nic.{port.name}.over", port.over, _OVER[1], "packets held back by the cloud")
     text = f"is over what its cloud allows on {port.name}: {(port.over or 0) * 100:.2g} % of packets held back"
-    return PortFault(0.95 * _tells(port) * ramp(port.over, *_OVER), NAMES[1], found, text)
+    return PortFault(severity, NAMES[1], found, text)
 
 
 def _tells(port: Pauses) -> bool:

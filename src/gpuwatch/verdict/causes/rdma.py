@@ -46,27 +46,34 @@ def _worst(context: Context) -> PortFault:
     return worst(NAMES[0], found)
 
 
+_NONE = PortFault(0.0, NAMES[0], None, "")
+
+
 def _lost(context: Context, port: Rdma) -> PortFault:
     limit = context.thresholds.rdma_retransmit
+    severity = 0.9 * ramp(port.again, limit / 2, 10 * limit)
+    if severity == 0:
+        return _NONE
     found = percent(f"rdma.{port.port}.again", port.again, limit, "RDMA packets sent again")
     text = f"loses RDMA packets on {port.port}: {(port.again or 0) * 100:.4f} % sent again"
-    return PortFault(
-        0.9 * ramp(port.again, limit / 2, 10 * limit), NAMES[0], found, text, port.port
-    )
+    return PortFault(severity, NAMES[0], found, text, port.port)
 
 
 def _stalled(port: Rdma) -> PortFault:
+    if not port.timeouts:
+        return _NONE
     found = number(
         f"rdma.{port.port}.timeouts", port.timeouts, "", 1.0, "no acknowledgement in time"
     )
-    text = f"got no acknowledgement in time on {port.port}, {port.timeouts or 0:.0f} times"
-    return PortFault(0.8 if port.timeouts else 0.0, NAMES[0], found, text, port.port)
+    text = f"got no acknowledgement in time on {port.port}, {port.timeouts:.0f} times"
+    return PortFault(0.8, NAMES[0], found, text, port.port)
 
 
 def _down(port: Rdma) -> PortFault:
+    if not port.downed:
+        return _NONE
     found = number(f"rdma.{port.port}.downed", port.downed, "", 1.0, f"{port.port} went down")
-    text = f"had its RDMA link {port.port} go down"
-    return PortFault(0.95 if port.downed else 0.0, NAMES[1], found, text, port.port)
+    return PortFault(0.95, NAMES[1], found, f"had its RDMA link {port.port} go down", port.port)
 
 
 def _slow(context: Context, port: Rdma) -> PortFault:
@@ -74,25 +81,30 @@ def _slow(context: Context, port: Rdma) -> PortFault:
     speeds = sorted(p.speed_mbps for p in context.host.rdma if p.active and p.speed_mbps)
     usual = speeds[len(speeds) // 2] if len(speeds) >= _FEW_RAILS else 0.0
     speed = port.speed_mbps or usual
-    slow = port.active and speed < usual * (1 - context.thresholds.bandwidth_deficit)
+    if not port.active or speed >= usual * (1 - context.thresholds.bandwidth_deficit):
+        return _NONE
     found = number(f"rdma.{port.port}.rate_mbps", speed, "Mb/s", usual, f"{port.port} runs at")
     text = f"has a slow link: {port.port} at {speed:g} Mb/s, its other rails at {usual:g}"
-    return PortFault(0.8 if slow else 0.0, NAMES[1], found, text, port.port)
+    return PortFault(0.8, NAMES[1], found, text, port.port)
 
 
 def _bad(context: Context, port: Rdma) -> PortFault:
     """A bad symbol spoils the packet that it is in, which is then sent again."""
     limit = context.thresholds.rdma_retransmit
+    severity = 0.8 * ramp(port.symbols, limit / 2, 10 * limit)
+    if severity == 0:
+        return _NONE
     found = percent(f"rdma.{port.port}.symbols", port.symbols, limit, "bad symbols, of packets,")
     text = f"gets bad symbols on {port.port}: {(port.symbols or 0) * 100:.4f} % of packets"
-    return PortFault(
-        0.8 * ramp(port.symbols, limit / 2, 10 * limit), NAMES[1], found, text, port.port
-    )
+    return PortFault(severity, NAMES[1], found, text, port.port)
 
 
 def _paused(port: Rdma) -> PortFault:
     held, holds = port.held or 0.0, port.holds or 0.0
     share, own = max(held, holds), holds > held
+    severity = (0.9 if own else 0.6) * ramp(share, *_PAUSED)
+    if severity == 0:
+        return _NONE
     metric = f"rdma.{port.port}.{HOLDS if own else 'held'}"
     found = percent(metric, share, _PAUSED[1], f"{port.port} paused")
     text = (
@@ -100,9 +112,7 @@ def _paused(port: Rdma) -> PortFault:
         if own
         else f"is held up on {port.port}: the network paused it {share * 100:.0f} % of the time"
     )
-    return PortFault(
-        (0.9 if own else 0.6) * ramp(share, *_PAUSED), NAMES[2], found, text, port.port
-    )
+    return PortFault(severity, NAMES[2], found, text, port.port)
 
 
 __all__ = ["HOLDS", "NAMES", "assess", "fault"]

@@ -43,6 +43,13 @@ def lost(context: Context) -> float:
     return shares.starved + (shares.spin if late(context) > 0 else 0.0)
 
 
+def delayed(context: Context) -> bool:
+    """Tell whether threads run late enough, and enough GPU time is lost, to ask why they do."""
+    t = context.thresholds
+    short = ramp(delay(context), t.run_delay / 2, 1.5 * t.run_delay)
+    return short > 0 and gate(lost(context), t) > 0
+
+
 def explained(context: Context) -> float:
     """Return how much of the lost GPU time running late can have cost: no more than it lasted."""
     gone = lost(context)
@@ -82,4 +89,4 @@ def assess(context: Context) -> Assessment:
     )
 
 
-__all__ = ["NAME", "assess", "delay", "explained", "late", "lost"]
+__all__ = ["NAME", "assess", "delay", "delayed", "explained", "late", "lost"]

@@ -1,5 +1,7 @@
 """The job's own TCP connections, by rank, role and peer."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from gpuwatch.agent.metric import Labels
@@ -58,9 +60,7 @@ def _connection(fast: Window, slow: Window, labels: Labels) -> Connection | None
             return None
         if trip is None:
             trip, swing = _trip(longer)
-        rates = tuple(
-            [far if near is None else near for near, far in zip(rates, longer, strict=True)]
-        )
+        rates = [far if near is None else near for near, far in zip(rates, longer, strict=True)]
     count, busy, received, sent, _, _ = rates
     again, low = _again(fast, labels) or _again(slow, labels) or (None, None)
     return Connection(
@@ -76,7 +76,7 @@ def _connection(fast: Window, slow: Window, labels: Labels) -> Connection | None
     )
 
 
-def _trip(rates: tuple[float | None, ...]) -> tuple[float | None, float | None]:
+def _trip(rates: Sequence[float | None]) -> tuple[float | None, float | None]:
     """Return round trip and its mean deviation; None where nothing is sent in the window.
 
     Only what is sent is measured: of what has sent nothing yet the kernel knows the handshake's.

@@ -1,13 +1,13 @@
 """How GPUs are joined to their host and to each other: PCIe and NVLink, beside those of their siblings."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.view import Window
-from gpuwatch.verdict.features.rates import scaled
+from gpuwatch.model.view import Columns, Window
+from gpuwatch.verdict.features.rates import added, scaled
 
 __all__ = ["Nvlink", "Pcie", "nvlinks", "pcies"]
 
@@ -15,6 +15,15 @@ _LANE_GB_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 """By generation, what one lane carries each way, encoding taken off (PCI Express Base Specification)."""
 _STEADY = 0.05
 _PLACE = catalogue.INDEX["gpu"]
+_MOVED = Columns(
+    "gpu", "gpm_pcie_rx_bytes_s", "gpm_pcie_tx_bytes_s", "pcie_rx_bytes", "pcie_tx_bytes"
+)
+_USUAL = Columns("gpu", "pcie_gen", "pcie_width", "pcie_replays")
+_MOST = Columns("gpu", "pcie_gen_max", "pcie_width_max")
+_NVLINK = Columns(
+    "gpu", "gpm_nvlink_rx_bytes_s", "gpm_nvlink_tx_bytes_s", "nvlink_rx_bytes", "nvlink_tx_bytes",
+    "nvlink_replays", "nvlink_crc_errors",
+)  # fmt: skip
 
 
 class Pcie(msgspec.Struct, frozen=True):
@@ -66,22 +75,20 @@ def pcies(fast: Window, slow: Window) -> dict[Labels, Pcie]:
     gens, widths = _now(slow, "pcie_gen"), _now(slow, "pcie_width")
     found = {}
     for labels in gens.keys() & widths.keys():
-        steady = [
-            _still(slow, labels, name, now[labels])
-            for name, now in (("pcie_gen", gens), ("pcie_width", widths))
-        ]
-        ways = [_moved(fast, labels, f"pcie_{way}") for way in ("rx", "tx")]
+        gen, width, replays = slow.rates_of(labels, _USUAL)
+        gen_max, width_max = slow.latest_of(labels, _MOST)
+        ways = _moved(fast.rates_of(labels, _MOVED))
         found[labels] = Pcie(
             gens[labels],
             widths[labels],
-            _whole(slow.latest("gpu", labels, "pcie_gen_max")),
-            _whole(slow.latest("gpu", labels, "pcie_width_max")),
+            _whole(gen_max),
+            _whole(width_max),
             _best(gens, labels),
             _best(widths, labels),
-            all(steady),
+            _still(gen, gens[labels]) and _still(width, widths[labels]),
             ways[0],
             ways[1],
-            scaled(slow.rate("gpu", labels, "pcie_replays"), 60),
+            scaled(replays, 60),
         )
     return found
 
@@ -91,15 +98,13 @@ def nvlinks(window: Window) -> dict[Labels, Nvlink]:
     ups = _now(window, "nvlink_up")
     found = {}
     for labels, up in ups.items():
-        ways = [_moved(window, labels, f"nvlink_{way}") for way in ("rx", "tx")]
-        errors = [
-            window.rate("gpu", labels, f"nvlink_{kind}") for kind in ("replays", "crc_errors")
-        ]
+        *moved, replays, errors = window.rates_of(labels, _NVLINK)
+        ways = [way for way in _moved(moved) if way is not None]
         found[labels] = Nvlink(
             up,
             _best(ups, labels),
-            _sum_or_none(ways, most=True),
-            _sum_or_none(errors),
+            max(ways, default=None),
+            added((replays, errors)),
             window.growth("gpu", labels, "nvlink_recoveries"),
         )
     return found
@@ -111,28 +116,21 @@ def _now(window: Window, metric: str) -> dict[Labels, int]:
     return {row.labels: int(value) for row in rows if (value := row.values[place]) is not None}
 
 
-def _still(window: Window, labels: Labels, metric: str, now: int) -> bool:
-    usual = window.rate("gpu", labels, metric)
+def _still(usual: float | None, now: int) -> bool:
     return usual is not None and abs(usual - now) <= _STEADY
 
 
 def _best(values: dict[Labels, int], labels: Labels) -> int | None:
     """Return the largest value of the node's other GPUs of this model; None without one."""
-    others = (v for each, v in values.items() if each != labels and each[2] == labels[2])
+    others = [v for each, v in values.items() if each[2] == labels[2] and each != labels]
     return max(others, default=None)
 
 
-def _moved(window: Window, labels: Labels, link: str) -> float | None:
-    """Return bytes a second by the GPU's own monitor, else by the driver's counter."""
-    told = window.rate("gpu", labels, f"gpm_{link}_bytes_s")
-    return window.rate("gpu", labels, f"{link}_bytes") if told is None else told
-
-
-def _sum_or_none(parts: Iterable[float | None], *, most: bool = False) -> float | None:
-    known = [part for part in parts if part is not None]
-    if not known:
-        return None
-    return max(known) if most else sum(known)
+def _moved(ways: Sequence[float | None]) -> list[float | None]:
+    """Return bytes a second each way by the GPU's own monitor, else by the driver's counters."""
+    return [
+        counted if told is None else told for told, counted in zip(ways[:2], ways[2:], strict=True)
+    ]
 
 
 def _whole(value: float | None) -> int | None:

@@ -1,7 +1,6 @@
 """A node without its GPUs and ranks: CPUs, ports, disks."""
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -9,7 +8,7 @@ import msgspec
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.view import Columns, Window
 from gpuwatch.verdict.features.mounts import Mount, mounts
-from gpuwatch.verdict.features.rates import PAGE_MB, scaled
+from gpuwatch.verdict.features.rates import PAGE_MB, added, scaled
 from gpuwatch.verdict.features.rdma import Rdma, rdma
 from gpuwatch.verdict.features.tcp import Loss, disorder, loss
 from gpuwatch.verdict.thresholds import Thresholds
@@ -143,7 +142,7 @@ def _nic(fast: Window, slow: Window, labels: Labels) -> Nic:
     bytes_s = max(received or 0.0, sent or 0.0)
     speed, carrier = fast.latest_of(labels, _LINK)
     flaps, *counts = slow.growths_of(labels, _RARE)
-    packets, errors = _sum(counts[:2]), _sum(counts[2:])
+    packets, errors = added(counts[:2]), added(counts[2:])
     return Nic(
         name=str(labels[0]),
         bytes_s=bytes_s,
@@ -154,11 +153,6 @@ def _nic(fast: Window, slow: Window, labels: Labels) -> Nic:
         flaps=flaps,
         down=carrier == 0,
     )
-
-
-def _sum(parts: Sequence[float | None]) -> float | None:
-    read = [part for part in parts if part is not None]
-    return sum(read) if read else None
 
 
 def _disk(window: Window, labels: Labels) -> Disk:

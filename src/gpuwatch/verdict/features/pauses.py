@@ -3,15 +3,18 @@
 import msgspec
 
 from gpuwatch.agent.metric import Labels
-from gpuwatch.model.view import Window
-from gpuwatch.verdict.features.rates import scaled
+from gpuwatch.model.view import Columns, Window
+from gpuwatch.verdict.features.rates import added, scaled
 
 __all__ = ["Pauses", "pauses"]
 
-_FRAMES = ("pause_frames", "pfc_frames")
-_WAYS = ("rx_bytes", "tx_bytes")
+_RDMA = Columns("rdma", "rx_bytes", "tx_bytes")
 _RDMA_BYTES_S = 1e6
-_ALLOWANCES = ("bw_in_exceeded", "bw_out_exceeded", "pps_exceeded")
+_RATES = Columns("nic", "rx_bytes", "tx_bytes", "rx_pause_us", "tx_pause_us")
+_COUNTS = Columns(
+    "nic", "rx_packets", "tx_packets", "rx_pause_frames", "rx_pfc_frames", "tx_pause_frames", "tx_pfc_frames",
+    "rx_discards", "rx_out_of_buffer", "bw_in_exceeded", "bw_out_exceeded", "pps_exceeded",
+)  # fmt: skip
 
 
 class Pauses(msgspec.Struct, frozen=True):
@@ -38,32 +41,23 @@ def pauses(window: Window) -> tuple[Pauses, ...]:
     carry = {
         labels[1]
         for labels in window.entities("rdma")
-        if any((window.rate("rdma", labels, way) or 0.0) >= _RDMA_BYTES_S for way in _WAYS)
+        if any((rate or 0.0) >= _RDMA_BYTES_S for rate in window.rates_of(labels, _RDMA))
     }
     ports = (labels for labels in window.entities("nic") if labels[0] not in carry)
     return tuple(_port(window, labels) for labels in ports)
 
 
 def _port(window: Window, labels: Labels) -> Pauses:
-    came = window.growth("nic", labels, "rx_packets")
-    went = window.growth("nic", labels, "tx_packets")
-    bytes_s = [window.rate("nic", labels, way) or 0.0 for way in _WAYS]
-    dropped = _sum(window, labels, ("rx_discards", "rx_out_of_buffer"))
-    over = _sum(window, labels, _ALLOWANCES)
-    held, holds = (_sum(window, labels, [f"{way}_{f}" for f in _FRAMES]) for way in ("rx", "tx"))
+    received, sent, held_us, holds_us = window.rates_of(labels, _RATES)
+    came, went, *counts = window.growths_of(labels, _COUNTS)
+    held, holds, dropped, over = (added(counts[a:b]) for a, b in ((0, 2), (2, 4), (4, 6), (6, 9)))
     return Pauses(
         str(labels[0]),
-        max(bytes_s),
-        scaled(window.rate("nic", labels, "rx_pause_us"), 1e-6),
-        scaled(window.rate("nic", labels, "tx_pause_us"), 1e-6),
+        max(received or 0.0, sent or 0.0),
+        scaled(held_us, 1e-6),
+        scaled(holds_us, 1e-6),
         scaled(held, 1 / window.seconds),
         scaled(holds, 1 / window.seconds),
         dropped / (came + dropped) if came and dropped is not None else None,
         over / (came + went) if came and went and over is not None else None,
     )
-
-
-def _sum(window: Window, labels: Labels, counters: tuple[str, ...] | list[str]) -> float | None:
-    grown = [window.growth("nic", labels, name) for name in counters]
-    known = [count for count in grown if count is not None]
-    return sum(known) if known else None
