@@ -4,11 +4,15 @@ import inspect
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from gpuwatch.model.verdict import CAUSES as WORDS
 from gpuwatch.model.verdict import Verdict
 from gpuwatch.verdict.causes import CAUSES as RULES
-from verdict.scenario import PEERS, VICTIM, Node, named, quickly
+from gpuwatch.verdict.judge import Judge
+from gpuwatch.verdict.thresholds import ROWS, Thresholds
+from verdict.scenario import GOOD, PEERS, VICTIM, Node, Play, named, quickly
 from verdict.test_host_network import SOFT, port
 from verdict.test_in_rank import OFFLOADS as BURNS
 from verdict.test_metadata import SMALL_FILES
@@ -74,6 +78,24 @@ def test_what_is_not_read_never_makes_a_cause_surer(
 def test_what_all_nodes_have_alike_blames_none_of_them(cause: str) -> None:
     verdict = quickly(named(CASES[cause][0], *PEERS))
     assert {c.kind for c in verdict.job.culprits} <= {"job", "mount", "unknown"}
+
+
+ends = st.dictionaries(st.sampled_from(sorted(ROWS)), st.sampled_from(["low", "high"]), max_size=8)
+
+
+@settings(max_examples=25, deadline=None)
+@example("pcie", {"lost": "low"})
+@example("offload", dict.fromkeys(ROWS, "low"))
+@example("congestion", dict.fromkeys(ROWS, "high"))
+@given(st.sampled_from(sorted(CASES)), ends)
+def test_no_threshold_at_an_end_of_its_range_breaks_the_judge(
+    cause: str, at: dict[str, str]
+) -> None:
+    limits = {name: getattr(ROWS[name], end) for name, end in at.items()}
+    play = Play(["x", *PEERS[:2]], Judge(Thresholds(**limits)))
+    play.run(named(GOOD, "x", *PEERS[:2]), 5)
+    verdict = play.run((*named(CASES[cause][0], "x"), *named(VICTIM, *PEERS[:2])), 8)
+    assert all(0 <= v.confidence <= 1 for v in (verdict.job, *verdict.nodes, *verdict.ranks))
 
 
 BESIDE = {"COMPUTE/imbalance", "IDLE/demand"}

@@ -79,7 +79,7 @@ def _lost(context: Context) -> float:
 def _judged(context: Context) -> tuple[float, float]:
     """Return how surely the link is waited for, and the confidence that is possible at most."""
     t, lost = context.thresholds, _lost(context)
-    opened = gate(lost, t)
+    opened = gate(lost, t) if lost else 0.0
     link = links(context).get(context.card or ()) if opened else None
     if link is None or link.used is None or link.used > _LIES:
         return 0.0, 0.0
