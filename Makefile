@@ -36,7 +36,7 @@ check: $(READY) ## Check style, types, walls and generated documents only.
 
 lock: ## Write requirements.lock anew from pyproject.toml; needs uv.
 	uv pip compile --quiet --universal --generate-hashes --no-header \
-	  --group dev -p 3.11 pyproject.toml -o requirements.lock
+	  --extra html --group dev -p 3.11 pyproject.toml -o requirements.lock
 
 docs: $(READY) ## Write the generated documents anew.
 	$(BIN)/python docs/generate.py

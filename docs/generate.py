@@ -13,6 +13,7 @@ from gpuwatch.agent.metric import LABEL, Metric
 from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
 from gpuwatch.model.verdict import CAUSES, LETTERS, STATES
 from gpuwatch.recording import schema
+from gpuwatch.report.compare import schema as schema_of_comparison
 from gpuwatch.report.types import schema as schema_of_report
 from gpuwatch.verdict import causes, thresholds
 from gpuwatch.verdict.advice import ADVICE
@@ -43,7 +44,12 @@ def recording() -> str:
 
 def report_schema() -> str:
     """Return docs/report.schema.json."""
-    return msgspec.json.format(msgspec.json.encode(schema_of_report()), indent=2).decode() + "\n"
+    return _json(schema_of_report())
+
+
+def comparison_schema() -> str:
+    """Return docs/compare.schema.json."""
+    return _json(schema_of_comparison())
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
@@ -52,6 +58,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "verdicts.md": verdicts,
     "recording.md": recording,
     "report.schema.json": report_schema,
+    "compare.schema.json": comparison_schema,
 }
 
 
@@ -218,6 +225,10 @@ def _recording() -> Iterator[str]:
             if name not in catalogue.SCOPES
         ),
     )
+
+
+def _json(document: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def _columns(types: Mapping[str, object]) -> str:

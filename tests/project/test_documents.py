@@ -38,6 +38,9 @@ def test_every_row_command_and_threshold_is_in_its_document(generate: ModuleType
     assert all(f"| `{name}` |" in generate.verdicts() for name in Thresholds.__struct_fields__)
 
 
-@pytest.mark.parametrize("name", ["metrics.md", "commands.md", "verdicts.md", "report.schema.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["metrics.md", "commands.md", "verdicts.md", "report.schema.json", "compare.schema.json"],
+)
 def test_the_committed_document_is_up_to_date(generate: ModuleType, name: str) -> None:
     assert (DOCS / name).read_text("utf-8") == generate.DOCUMENTS[name](), "run make docs"

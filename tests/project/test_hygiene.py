@@ -10,11 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gpuwatch"
-HEAVY = {"textual", "rich", "polars", "asyncssh", "asyncio"}
+HEAVY = {"textual", "rich", "polars", "asyncssh", "asyncio", "matplotlib"}
 
 # For each room: which of the heavy packages its import may bring along.
 MAY_BRING = {
-    "cli": HEAVY - {"textual", "rich"},
+    "cli": HEAVY - {"textual", "rich", "matplotlib"},
     "errors": set(),
     "agent": set(),
     "model": set(),
@@ -25,7 +25,7 @@ MAY_BRING = {
     "recording": {"asyncio", "polars"},
     "transport": {"asyncio", "asyncssh"},
     "feed": {"asyncio", "asyncssh", "polars"},
-    "tui": HEAVY - {"asyncssh"},
+    "tui": HEAVY - {"asyncssh", "matplotlib"},
 }
 
 

@@ -209,8 +209,9 @@ def test_text_tells_the_answer_first_and_shows_hostile_words_as_they_are() -> No
     )
     verdict = judged(told("gpu001", "STORAGE", "read"), job=job)
     shown = text(build(SUBJECT, [(tick(s), verdict) for s in range(90)], []), UTC)
-    assert shown.splitlines()[:4] == [
+    assert shown.splitlines()[:5] == [
         "llama: 2026-01-01 00:00:00 to 00:01:30 UTC, 1 m 30 s",
+        "No wait was suspected for long enough to be named; it computed 0% of the time.",
         "spent in: STORAGE/read 100%",
         "",
         "00:00:00   1 m 30 s  STORAGE/read           gpu001\N{SYMBOL FOR ESCAPE}[31m           confidence 0.00",
@@ -282,6 +283,8 @@ def test_the_ledger_and_the_shares_add_up(steps: list[tuple[int, JobVerdict]]) -
     assert "PEER" not in ledger.by
     assert ledger.amount is not None
     assert ledger.amount.keys() == ledger.by.keys() - {"COMPUTE"}
+    assert ledger.gain.keys() <= ledger.by.keys() - {"COMPUTE", "UNKNOWN"}
+    assert all(factor >= 1 for factor in ledger.gain.values())
     assert all(sum(parts.values()) == pytest.approx(1) for parts in report.share.values())
 
 

@@ -30,7 +30,8 @@ SECOND = 1_000_000
 def told(capsys: pytest.CaptureFixture[str], **given: object) -> str:
     """Return what `gpuwatch report` prints."""
     asked = {"recording": str(RECORDING), "json": False, "rejudge": False, "thresholds": None}
-    assert report(Namespace(**{"begin": None, "end": None, **asked, **given})) == 0
+    asked |= {"begin": None, "end": None, "html": None, "fail_on": None}
+    assert report(Namespace(**{**asked, **given})) == 0
     return capsys.readouterr().out
 
 

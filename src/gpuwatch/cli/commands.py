@@ -81,12 +81,24 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
             (
                 _RECORDING,
                 _JSON,
+                Argument("--html", "write one page with pictures, to be read offline or printed", {"metavar": "FILE"}),
+                Argument("--fail-on", "exit 1 where one of these was confirmed for the job, for example STORAGE,NETWORK/loss", {"metavar": "STATE[/CAUSE],.."}),
                 Argument("--rejudge", "judge anew instead of telling what was shown", _SWITCH),
                 Argument("--thresholds", f"with --rejudge: judge by other thresholds and tell what that changes: {_GIVEN}", {"metavar": "GIVEN"}),
                 Argument("--from", "begin at an ISO time, or 10 minutes after the start (+10m) or before the end (--from=-10m)", {"metavar": "TIME", "dest": "begin"}),
                 Argument("--to", "end there, likewise", {"metavar": "TIME", "dest": "end"}),
             ),
             "gpuwatch.cli.report:report",
+        ),
+        Command(
+            "compare",
+            "two recordings side by side: did the fix work",
+            (
+                Argument("before", "a recording's folder", {"metavar": "REC_A"}),
+                Argument("after", "another's, of the same job after a change", {"metavar": "REC_B"}),
+                _JSON,
+            ),
+            "gpuwatch.cli.compare:compare",
         ),
         Command("snapshot", "one look at a job, then exit", (*_JUDGED, _JSON), "gpuwatch.cli.snapshot:snapshot"),
         Command(

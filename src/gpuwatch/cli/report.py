@@ -1,51 +1,43 @@
-"""`gpuwatch report`: a recording as text or JSON, as it was shown or judged anew."""
+"""`gpuwatch report`: a recording as text, JSON or a page, as it was shown or judged anew."""
 
-import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
 import gpuwatch.recording
-from gpuwatch import __version__
+from gpuwatch.cli.reading import Reading, thresholds_of
 from gpuwatch.cli.thresholds import of_argument
-from gpuwatch.engine.run import run
 from gpuwatch.errors import InputError
-from gpuwatch.job.types import cost_of
-from gpuwatch.model.cluster import Cluster
-from gpuwatch.model.event import AnyEvent, Sample, Tick
-from gpuwatch.model.progress import expressions_of
-from gpuwatch.model.verdict import JobVerdict
-from gpuwatch.model.view import View
+from gpuwatch.model.event import Tick
+from gpuwatch.model.verdict import CAUSES, JobVerdict
 from gpuwatch.recording import Session
-from gpuwatch.recording.reader import Recording
-from gpuwatch.report.build import Subject, build
+from gpuwatch.report.build import build
 from gpuwatch.report.changes import changed
+from gpuwatch.report.hours import by_hour
 from gpuwatch.report.text import text
-from gpuwatch.report.timeline import Clock
-from gpuwatch.report.types import Gap
-from gpuwatch.verdict.judge import Judge
-from gpuwatch.verdict.thresholds import ROWS, Thresholds
+from gpuwatch.report.types import Changes, Report
+from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["report"]
 
+BINS = 300
+"""Of a picture, at most, and"""
+LEAST = 2.5
+"""of so many intervals at least, so that each has a reading."""
+FOUND = 1
+
 
 def report(given: Namespace) -> int:
-    """Print what a recording tells."""
+    """Tell what a recording tells; return 1 where a verdict that `--fail-on` names was confirmed."""
+    refused = _wanted(given.fail_on)
     recording = gpuwatch.recording.open(given.recording)
-    facts = recording.session
-    own, used = _own_and_used(facts, given)
-    read = _Reading(recording, *_range(recording, given.begin, given.end))
-    subject = Subject(
-        job=facts.job,
-        interval_s=facts.interval_s,
-        clock=Clock(facts.started_wall_us, facts.started_mono_us),
-        thresholds=used.as_dict(),
-        cost=cost_of(facts.job_file),
-    )
-    changes = None
+    own, used = _own_and_used(recording.session, given)
+    read = Reading(recording, given.begin, given.end)
+    subject = read.subject(used)
+    changes: Changes | None = None
     if not given.rejudge:
         judged: Iterable[tuple[Tick, JobVerdict]] = read.as_shown()
     elif given.thresholds is None:
@@ -53,14 +45,54 @@ def report(given: Namespace) -> int:
     else:
         before, after = read.judged_anew(own), read.judged_anew(used)
         judged, changes = after, changed(subject, before, after, own.as_dict())
-    found = build(subject, judged, read.events(), read.damage(), changes)
-    sys.stdout.write(msgspec.json.encode(found).decode() + "\n" if given.json else text(found))
-    return 0
+    page = None if given.html is None else _Page(read)
+    if page is not None:
+        judged = page.activity.watched(judged)
+    hours = by_hour(recording, *read.span_us)
+    found = build(subject, judged, read.events(), read.damage(), changes, hours)
+    if page is not None:
+        page.write(found, Path(given.html))
+    if given.json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    elif page is None:
+        sys.stdout.write(text(found))
+    return FOUND if _confirmed(found, refused) else 0
+
+
+class _Page:
+    """The report as a page; what draws it is loaded here alone."""
+
+    def __init__(self, read: Reading) -> None:
+        from gpuwatch.report.activity import Activity
+        from gpuwatch.report.series import Bins
+
+        begin_us, end_us = read.span_us
+        least_us = round(LEAST * read.recording.session.interval_s * 1e6)
+        width_us = max(least_us, -(-(end_us - begin_us) // BINS))
+        self._read = read
+        self._bins = Bins(begin_us, width_us, -(-(end_us - begin_us) // width_us))
+        self.activity = Activity(self._bins)
+
+    def write(self, found: Report, file: Path) -> None:
+        """Write the page, whole or not at all."""
+        from gpuwatch.report.html import Measured, page
+        from gpuwatch.report.series import QUANTITIES, measured
+
+        drawn = tuple((q, measured(self._read.recording, q, self._bins)) for q in QUANTITIES)
+        content = page(found, Measured(self._bins, self.activity.series(), drawn))
+        unfinished = file.with_name(f".{file.name}.unfinished")
+        try:
+            unfinished.write_text(content, "utf-8")
+            unfinished.replace(file)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            raise InputError(f"{file}: cannot be written: {error.strerror}") from None
+        print(f"wrote {file}", file=sys.stderr)
 
 
 def _own_and_used(facts: Session, given: Namespace) -> tuple[Thresholds, Thresholds]:
     """Return the recording's thresholds, and those to report by: with what is given instead."""
-    own = _thresholds(facts, tell=given.rejudge)
+    own = thresholds_of(facts, tell=given.rejudge)
     if given.thresholds is None:
         return own, own
     if not given.rejudge:
@@ -68,117 +100,24 @@ def _own_and_used(facts: Session, given: Namespace) -> tuple[Thresholds, Thresho
     return own, msgspec.structs.replace(own, **of_argument(given.thresholds))
 
 
-class _Reading:
-    """A range of a recording: verdicts first, and what else came on the way."""
-
-    def __init__(self, recording: Recording, begin_us: int, end_us: int) -> None:
-        self._recording = recording
-        self._range = range(begin_us, end_us)
-        self._others: list[AnyEvent] = []
-
-    def as_shown(self) -> Iterator[tuple[Tick, JobVerdict]]:
-        """Yield the ticks with the verdicts that were shown."""
-        for chunk in self._recording.chunks():
-            shown = {entry.event_no: entry.verdict for entry in chunk.shown}
-            for event in self._inside(chunk.events):
-                if isinstance(event, Tick) and event.event_no in shown:
-                    yield event, shown[event.event_no]
-
-    def judged_anew(self, thresholds: Thresholds) -> list[tuple[Tick, JobVerdict]]:
-        """Return the ticks with the verdicts that this version gives by these thresholds."""
-        facts = self._recording.session
-        judge = Judge(thresholds)
-        self._others.clear()
-        kept = _Kept(self._range)
-        cluster = Cluster(facts.nodes, facts.interval_s, expressions_of(facts.job_file))
-
-        async def feed() -> AsyncIterator[AnyEvent]:
-            for event in self._recording.events():
-                list(self._inside([event]))
-                yield event
-
-        asyncio.run(run(feed(), cluster, judge, [kept]))
-        return kept.judged_ticks
-
-    def events(self) -> Iterator[AnyEvent]:
-        """Yield what else came, once the verdicts have been read."""
-        yield from self._others
-
-    def damage(self) -> Iterator[Gap]:
-        """Yield what could not be read, once all else has been."""
-        for gap in self._recording.gaps:
-            begin = self._range.start if gap.from_us is None else gap.from_us
-            end = self._range.stop if gap.to_us is None else gap.to_us
-            yield Gap(node=None, begin=_utc(begin), end=_utc(end), reason=gap.reason)
-
-    def _inside(self, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
-        for event in events:
-            if event.wall_us in self._range:
-                if not isinstance(event, Sample | Tick):
-                    self._others.append(event)
-                yield event
+def _wanted(given: str | None) -> frozenset[tuple[str, str | None]]:
+    """Return the verdicts that `--fail-on` names; one without a cause stands for all of a state."""
+    words = [word.strip() for word in given.split(",")] if given else []
+    named = []
+    for word in words:
+        state, _, cause = word.partition("/")
+        known = next((causes for name, causes in CAUSES.items() if name == state), None)
+        if known is None:
+            raise InputError(f"--fail-on: no state {state!r}", f"there are {', '.join(CAUSES)}")
+        if cause and cause not in known:
+            there = ", ".join(known) or "none"
+            raise InputError(f"--fail-on: {state} has no cause {cause!r}", f"there are {there}")
+        named.append((state, cause or None))
+    return frozenset(named)
 
 
-class _Kept:
-    """A sink that keeps the verdicts of a range."""
-
-    def __init__(self, kept: range) -> None:
-        self._range = kept
-        self.judged_ticks: list[tuple[Tick, JobVerdict]] = []
-
-    def event(self, event: AnyEvent) -> None:
-        """Take nothing of it."""
-
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
-        """Keep it, if it is of the range."""
-        if tick.wall_us in self._range:
-            self.judged_ticks.append((tick, verdict))
-
-
-def _thresholds(facts: Session, *, tell: bool) -> Thresholds:
-    """Return the thresholds that a recording was judged with; tell on stderr what differs now."""
-    known = {
-        name: float(value)
-        for name, value in facts.thresholds.items()
-        if isinstance(value, int | float)
-        and name in ROWS
-        and ROWS[name].low <= value <= ROWS[name].high
-    }
-    differs = []
-    if facts.version != __version__:
-        differs.append(f"recorded by gpuwatch {facts.version}, judged by {__version__}")
-    if unknown := sorted(facts.thresholds.keys() - known.keys()):
-        differs.append(f"thresholds not known now: {', '.join(unknown)}")
-    if new := sorted(ROWS.keys() - known.keys()):
-        differs.append(f"thresholds not known then: {', '.join(new)}")
-    for line in differs if tell else ():
-        print(f"gpuwatch: verdicts may differ: {line!a:.300}", file=sys.stderr)
-    return Thresholds(**known)
-
-
-def _range(recording: Recording, begin: str | None, end: str | None) -> tuple[int, int]:
-    first_us, last_us = recording.span()
-    begin_us = first_us if begin is None else _instant("--from", begin, first_us, last_us)
-    end_us = last_us + 1 if end is None else _instant("--to", end, first_us, last_us)
-    if begin_us >= end_us:
-        raise InputError("--from is not before --to")
-    return begin_us, end_us
-
-
-def _instant(option: str, given: str, first_us: int, last_us: int) -> int:
-    from gpuwatch.recording.moment import moment
-
-    found = moment(given, first_us, last_us)
-    if found is None:
-        raise InputError(
-            f"{option}: {given!r} is no time", "2026-01-31T18:00, 18:00, +10m, or --from=-10m"
-        )
-    return found
-
-
-def _utc(wall_us: int) -> datetime:
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    try:
-        return epoch + timedelta(microseconds=wall_us)
-    except OverflowError:
-        return epoch
+def _confirmed(found: Report, refused: frozenset[tuple[str, str | None]]) -> bool:
+    """Tell whether a verdict of the job, or one that recurs, is one of some."""
+    said = {(r.state, r.cause) for r in found.verdicts if r.scope == "job" and r.confirmed_at}
+    said |= {(again.state, again.cause) for again in found.recurring}
+    return any((state, cause) in refused or (state, None) in refused for state, cause in said)

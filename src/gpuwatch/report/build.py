@@ -9,9 +9,9 @@ from gpuwatch.errors import InputError
 from gpuwatch.job.types import Cost
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker, Tick
 from gpuwatch.model.verdict import JobVerdict, Recurring
-from gpuwatch.report.ledger import Books
+from gpuwatch.report.ledger import Books, gains
 from gpuwatch.report.timeline import Clock, Moment, Timeline, moments
-from gpuwatch.report.types import Changes, Gap, Happening, Report
+from gpuwatch.report.types import Changes, Gap, Happening, Hourly, Report
 
 __all__ = ["Subject", "build"]
 
@@ -35,6 +35,7 @@ def build(
     events: Iterable[AnyEvent],
     damage: Iterable[Gap] = (),
     changes: Changes | None = None,
+    hours: tuple[Hourly, ...] = (),
 ) -> Report:
     """Return the report of a stretch of time.
 
@@ -44,6 +45,7 @@ def build(
         events: the events of the same stretch, in order; taken when all of `judged` is.
         damage: parts of a recording that cannot be read; taken last.
         changes: what other thresholds changed.
+        hours: levels by hour of day.
 
     Raises:
         InputError: there is no tick, so nothing was judged.
@@ -72,6 +74,7 @@ def build(
     kept = [e for e in events if e.arrived_us < last.end_us]
     gaps = [*unseen, *_link_gaps(kept, clock, end), *damage]
     clipped = (_gap(g.node, max(g.begin, begin), min(g.end, end), g.reason) for g in gaps)
+    ledger = books.ledger(subject.cost)
     return Report(
         format=1,
         job=subject.job,
@@ -81,7 +84,7 @@ def build(
         verdicts=timeline.stretches(last.end_us),
         recurring=tuple(recurring.values()),
         share=books.shares(),
-        ledger=books.ledger(subject.cost),
+        ledger=msgspec.structs.replace(ledger, gain=gains(ledger)),
         slowdown=slow.mean(),
         events=tuple(h for event in kept for h in _happening(event, clock)),
         gaps=tuple(
@@ -89,6 +92,7 @@ def build(
         ),
         thresholds=dict(subject.thresholds),
         changes=changes,
+        hours=hours,
     )
 
 

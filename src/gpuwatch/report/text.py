@@ -1,10 +1,12 @@
 """The report for a person: the answer first, then when, what it cost, and what to do."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import tzinfo
+from collections.abc import Iterator, Mapping
+from datetime import datetime, tzinfo
 
 from gpuwatch.model.text import sanitize
-from gpuwatch.report.types import Changes, Gap, Report, Stretch, Words
+from gpuwatch.report.answer import answer
+from gpuwatch.report.types import Changes, Gap, Hourly, Report, Stretch, Words
+from gpuwatch.report.words import duration, money, peak_words, shares, time_by_word, word
 from gpuwatch.verdict.advice import Advice, Known, advise, known, medium
 from gpuwatch.verdict.thresholds import Thresholds, shown
 
@@ -12,6 +14,8 @@ __all__ = ["text"]
 
 ROWS = 30
 """Longest stretches, events and gaps that are told; JSON has them all."""
+WORTH = 1.005
+"""A gain that is worth a word."""
 CAUSES = 5
 """Causes that something is said to be done about: those that most time went into."""
 
@@ -33,7 +37,8 @@ def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
     yield f"{report.job}: {begin:%Y-%m-%d %H:%M:%S} to {until}, {duration(spent)}"
     slow = "" if report.slowdown is None else f"; {report.slowdown:.1f}x slower than its best"
     job = [row for row in report.verdicts if row.scope == "job"]
-    yield f"spent in: {_shares(_time_by_word(job))}{slow}"
+    yield answer(report, zone)
+    yield f"spent in: {shares(time_by_word(job))}{slow}"
     yield from _thresholds(report.thresholds)
     yield ""
     form = "%H:%M:%S" if end.date() == begin.date() else "%Y-%m-%d %H:%M:%S"
@@ -44,43 +49,16 @@ def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
     for again in report.recurring:
         period = "" if again.period_s is None else f", every {duration(again.period_s)}"
         yield (
-            f"recurring: {_word(again.state, again.cause)} on {again.node or 'the job'},"
+            f"recurring: {word(again.state, again.cause)} on {again.node or 'the job'},"
             f" {again.count} times, {again.length_s:.1f} s each{period}: {again.share:.1%} of time"
         )
     yield ""
     width = max((len(node) for node in report.share), default=0)
-    yield from (f"{node:{width}}  {_shares(parts)}" for node, parts in report.share.items())
+    yield from (f"{node:{width}}  {shares(parts)}" for node, parts in report.share.items())
     yield from _ledger(report)
+    yield from _hours(report.hours, end)
     yield from _gaps(report.gaps, zone, form)
     yield from _steps(report, job)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in the two largest units that matter."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.0f} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60} s"
-    return f"{whole // 3600} h {whole // 60 % 60} m"
-
-
-def _word(state: str, cause: str | None) -> str:
-    return state if cause is None else f"{state}/{cause}"
-
-
-def _time_by_word(rows: Iterable[Stretch]) -> dict[str, float]:
-    spent: dict[str, float] = {}
-    for row in rows:
-        name = _word(row.state, row.cause)
-        spent[name] = spent.get(name, 0.0) + (row.end - row.begin).total_seconds()
-    total = sum(spent.values())
-    return {name: seconds / total for name, seconds in spent.items()} if total else {}
-
-
-def _shares(parts: Mapping[str, float]) -> str:
-    largest = sorted(parts.items(), key=lambda part: -part[1])
-    return ", ".join(f"{name} {share:.0%}" for name, share in largest)
 
 
 def _stretches(rows: list[Stretch], zone: tzinfo | None, form: str) -> Iterator[str]:
@@ -90,7 +68,7 @@ def _stretches(rows: list[Stretch], zone: tzinfo | None, form: str) -> Iterator[
         sure = "" if row.confidence is None else f"  confidence {row.confidence:.2f}"
         length = duration((row.end - row.begin).total_seconds())
         at = f"{row.begin.astimezone(zone):{form}}"
-        line = f"{at}  {length:>9}  {_word(row.state, row.cause):22} {blamed:20}"
+        line = f"{at}  {length:>9}  {word(row.state, row.cause):22} {blamed:20}"
         yield f"{line}{sure}".rstrip()
         yield from (f"{'':{len(at) + 13}}  {fact.text}" for fact in row.support[:2] if fact.text)
     if len(rows) > ROWS:
@@ -129,7 +107,7 @@ def _changes(changes: Changes, zone: tzinfo | None, form: str) -> Iterator[str]:
 
 def _said(words: Words) -> str:
     blamed = ", ".join(culprit.id for culprit in words.culprits)
-    return _word(words.state, words.cause) + (f" ({blamed})" if blamed else "")
+    return word(words.state, words.cause) + (f" ({blamed})" if blamed else "")
 
 
 def _ledger(report: Report) -> Iterator[str]:
@@ -137,12 +115,26 @@ def _ledger(report: Report) -> Iterator[str]:
     if not ledger.gpu_hours:
         return
     yield ""
-    yield f"{ledger.gpu_hours:.2f} GPU hours, {ledger.unseen:.2f} of them unseen"
-    for name, hours in sorted(ledger.by.items(), key=lambda entry: -entry[1]):
-        price = ""
-        if ledger.amount is not None and name in ledger.amount:
-            price = f"{ledger.amount[name]:12.2f} {ledger.currency}"
-        yield f"  {name:22} {hours:10.2f} {hours / ledger.gpu_hours:7.1%}{price}"
+    yield f"{ledger.gpu_hours:.2f} GPU hours; a wait is booked on the cause of who is waited for"
+    rows = sorted(ledger.by.items(), key=lambda entry: -entry[1])
+    for name, hours in [*rows, ("not seen", ledger.unseen)]:
+        gain = ledger.gain.get(name, 1.0)
+        faster = f"  without it up to {gain:.2f}x as fast" if gain >= WORTH else ""
+        yield f"{_entry(report, name, hours, money(report, name) or '')}{faster}".rstrip()
+    paid = "" if ledger.amount is None else f"{sum(ledger.amount.values()):,.2f} {ledger.currency}"
+    yield _entry(report, "all", ledger.gpu_hours, paid).rstrip()
+
+
+def _entry(report: Report, name: str, hours: float, paid: str) -> str:
+    return f"  {name:22} {hours:10.3f} {hours / report.ledger.gpu_hours:7.1%}{paid:>16}"
+
+
+def _hours(rows: tuple[Hourly, ...], end: datetime) -> Iterator[str]:
+    """Tell what comes back at an hour of the day, in the zone of the time given."""
+    told = [row for row in rows if row.peak is not None]
+    if told:
+        yield ""
+    yield from (f"by hour of day: {line}" for row in told if (line := peak_words(row, end)))
 
 
 def _gaps(gaps: tuple[Gap, ...], zone: tzinfo | None, form: str) -> Iterator[str]:
@@ -172,16 +164,16 @@ def _steps(report: Report, job: list[Stretch]) -> Iterator[str]:
         yield ""
         yield "What to do"
     for kind, facts, steps in said:
-        yield _word(*kind) + (f" on {facts.node}" if facts.node else "")
+        yield word(*kind) + (f" on {facts.node}" if facts.node else "")
         yield from (line for step in steps for line in _step(step))
 
 
 def _worth_a_step(job: list[Stretch]) -> list[Stretch]:
     """Return the longest stretch of each cause that was at least suspected, most time first."""
-    spent, longest = _time_by_word(job), {}
+    spent, longest = time_by_word(job), {}
     for row in sorted(job, key=lambda row: row.end - row.begin):
         if row.suspected_at is not None and row.state != "UNKNOWN":
-            longest[_word(row.state, row.cause)] = row
+            longest[word(row.state, row.cause)] = row
     longest.pop("COMPUTE", None)
     return [longest[name] for name in sorted(longest, key=lambda name: -spent[name])]
 

@@ -12,11 +12,14 @@ __all__ = [
     "Changes",
     "Gap",
     "Happening",
+    "Hourly",
     "Ledger",
     "Moved",
+    "Peak",
     "Report",
     "Stretch",
     "Words",
+    "required",
     "schema",
 ]
 
@@ -52,7 +55,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """GPU time by what it went into; a victim's wait is booked on its culprit's cause.
 
     `gpu_hours` is the sum of `by` and of `unseen`, in which no rank could be judged. `amount` is
-    what all but COMPUTE cost; null, as is `currency`, where no price of a GPU hour is given.
+    what all but COMPUTE cost; null, as is `currency`, where no price of a GPU hour is given. `gain` is
+    by which factor the job would be faster without a wait, at most: another may hide behind it.
     """
 
     gpu_hours: float
@@ -60,6 +64,36 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     unseen: float
     amount: dict[str, float] | None
     currency: str | None
+    gain: dict[str, float] = {}
+
+
+class Peak(msgspec.Struct, frozen=True, kw_only=True):
+    """Hours of the day, UTC, in which a level was high on `days` days at least.
+
+    `end` is the hour in which it is over; `ratio` is to the day's median, null where that is zero.
+    """
+
+    begin: int = msgspec.field(name="from")
+    end: int = msgspec.field(name="to")
+    level: float
+    ratio: float | None
+    days: int
+
+
+class Hourly(msgspec.Struct, frozen=True, kw_only=True):
+    """A quantity by hour of day: 24 levels from 00:00 UTC on, null where too little was seen.
+
+    `quantity` is `peer_rtt` (ms), `retransmits` (%) or `storage_latency` (ms), of all nodes together;
+    `entity` the mount or the disk. `days` is on how many days an hour was seen, at most.
+    """
+
+    quantity: str
+    entity: str | None
+    unit: str
+    levels: tuple[float | None, ...]
+    median: float | None
+    days: int
+    peak: Peak | None
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +162,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     `format` grows when a program that reads the older one would be misled. `share` is, for each
     node, the share of the time in each state and cause. `thresholds` are those that it was judged
     with, by name: shares of 1, seconds, plain numbers. `changes` is null unless other thresholds than
-    the recording's were given.
+    the recording's were given. `hours` is empty for less than six hours.
     """
 
     format: Literal[1]
@@ -145,11 +179,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...]
     thresholds: dict[str, float]
     changes: Changes | None
+    hours: tuple[Hourly, ...] = ()
 
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a report, with every key required."""
-    whole = msgspec.json.schema(Report)
+    return required(Report)
+
+
+def required(document: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a document, with every key required and no other."""
+    whole = msgspec.json.schema(document)
     for definition in whole["$defs"].values():
         if "properties" in definition:
             definition["required"] = list(definition["properties"])
