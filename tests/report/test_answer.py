@@ -47,12 +47,12 @@ def test_a_wait_is_told_with_time_blame_and_price() -> None:
     assert answer(found, UTC) == (
         "The job waited on storage (read) for 1 m 40 s, 50% of the time, from 00:01:00 UTC to 00:02:40 UTC;"
         " to blame: gpu03 (confirmed, confidence 0.90). It took 0.0278 GPU hours and 1.00 USD;"
-        " without it the job would run up to 2.00x as fast."
+        " without it the job would run about 2.00x as fast."
     )  # fmt: skip
     lines = text(found, UTC).splitlines()
     assert lines[1] == answer(found, UTC)
     assert [line.split() for line in lines if line.startswith(("  STORAGE", "  all"))] == [
-        ["STORAGE/read", "0.028", "50.0%", "1.00", "USD", "without", "it", "up", "to", "2.00x", "as", "fast"],
+        ["STORAGE/read", "0.028", "50.0%", "1.00", "USD", "without", "it", "about", "2.00x", "as", "fast"],
         ["all", "0.056", "100.0%", "1.00", "USD"],
     ]  # fmt: skip
 

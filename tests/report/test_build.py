@@ -342,3 +342,15 @@ def test_a_report_of_several_days_tells_the_day_of_each_stretch() -> None:
     told_of = text(build(subject, days, []), UTC)
     assert "2026-01-01 00:00:00 to 2026-01-04 00:00:00 UTC" in told_of
     assert "2026-01-02 00:00:00" in told_of
+
+
+@pytest.mark.parametrize(("slowdown", "gain"), [(None, 2.0), (4.0, 1.6), (1.0, 1.0)])
+def test_what_would_be_gained_is_what_the_slowdown_lost_and_all_of_the_wait_where_it_is_unknown(
+    slowdown: float | None, gain: float
+) -> None:
+    busy = judged(told("gpu001", "COMPUTE"))
+    waits = judged(told("gpu001", "STORAGE", "read"))
+    waits = msgspec.structs.replace(waits, slowdown=slowdown)
+    ticks = [(tick(s), busy if s < 60 else waits) for s in range(120)]
+    ledger = build(SUBJECT, ticks, []).ledger
+    assert ledger.gain == {"STORAGE/read": pytest.approx(gain)}

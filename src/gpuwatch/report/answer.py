@@ -79,7 +79,7 @@ def _price(report: Report, row: Stretch) -> str:
     paid = money(report, name)
     cost = f" and {paid}" if paid else ""
     gain = report.ledger.gain.get(name)
-    faster = f"; without it the job would run up to {gain:.2f}x as fast" if gain else ""
+    faster = f"; without it the job would run about {gain:.2f}x as fast" if gain else ""
     return f"It took {hours:.3g} GPU hours{cost}{faster}."
 
 

@@ -9,7 +9,7 @@ from gpuwatch.errors import InputError
 from gpuwatch.job.types import Cost
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker, Tick
 from gpuwatch.model.verdict import JobVerdict, Recurring
-from gpuwatch.report.ledger import Books, gains
+from gpuwatch.report.ledger import Books
 from gpuwatch.report.timeline import Clock, Moment, Timeline, moments
 from gpuwatch.report.types import Changes, Gap, Happening, Hourly, Report
 
@@ -74,7 +74,6 @@ def build(
     kept = [e for e in events if e.arrived_us < last.end_us]
     gaps = [*unseen, *_link_gaps(kept, clock, end), *damage]
     clipped = (_gap(g.node, max(g.begin, begin), min(g.end, end), g.reason) for g in gaps)
-    ledger = books.ledger(subject.cost)
     return Report(
         format=1,
         job=subject.job,
@@ -84,7 +83,7 @@ def build(
         verdicts=timeline.stretches(last.end_us),
         recurring=tuple(recurring.values()),
         share=books.shares(),
-        ledger=msgspec.structs.replace(ledger, gain=gains(ledger)),
+        ledger=books.ledger(subject.cost),
         slowdown=slow.mean(),
         events=tuple(h for event in kept for h in _happening(event, clock)),
         gaps=tuple(

@@ -24,6 +24,8 @@ BINS = 3
 """Of six, that an hour must have to have a level."""
 WORTH_HOURS = 6
 """A recording of less is not told by hour."""
+LATEST_DAYS = 60
+"""Of a longer recording only so many, the last ones, are told by hour."""
 HOURS_OF_DAY = 12
 """Hours of the day that must be known before one of them is high."""
 DAYS = 3
@@ -50,7 +52,7 @@ def by_hour(recording: "Recording", begin_us: int, end_us: int) -> tuple[Hourly,
     if end_us - begin_us < WORTH_HOURS * 3_600_000_000:
         return ()
     width_us = BIN_S * 1_000_000
-    first = begin_us // width_us
+    first = max(begin_us, end_us - LATEST_DAYS * 86_400_000_000) // width_us
     bins = Bins(first * width_us, width_us, -(-end_us // width_us) - first)
     return tuple(
         _hourly(quantity, series.entity, _levels(series.values, bins))

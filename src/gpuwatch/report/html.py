@@ -99,7 +99,7 @@ def _figures(report: Report) -> Iterator[Element]:
         computed = ledger.by.get("COMPUTE", 0.0)
         lost = ledger.gpu_hours - computed - ledger.by.get("UNKNOWN", 0.0) - ledger.unseen
         yield _figure("GPU time computing", f"{computed / ledger.gpu_hours:.0%}")
-        yield _figure("GPU hours waited", f"{lost:.3g}", f" of {ledger.gpu_hours:.3g}")
+        yield _figure("GPU hours lost", f"{lost:.3g}", f" of {ledger.gpu_hours:.3g}")
     if ledger.amount is not None:
         paid = sum(paid for name, paid in ledger.amount.items() if name != "UNKNOWN")
         yield _figure("Paid for waiting", f"{paid:,.2f}", f" {ledger.currency}")
@@ -214,17 +214,22 @@ def _ledger(report: Report) -> Iterator[Child]:
     ]
     if priced and ledger.amount is not None:
         total.append(_number(f"{sum(ledger.amount.values()):,.2f} {ledger.currency}"))
-    head = ["", "", "GPU hours", "share", *(["cost"] if priced else []), "without it, at most"]
+    head = ["GPU hours", "share", *(["cost"] if priced else []), "without it, about"]
     yield el(
         "table",
-        el("thead", el("tr", (el("th", name, class_="number" if name else None) for name in head))),
+        el(
+            "thead",
+            el(
+                "tr", el("th"), el("th", class_="bar"), (el("th", n, class_="number") for n in head)
+            ),
+        ),
         el("tbody", rows),
         el("tfoot", el("tr", total, el("td"))),
     )
     yield el(
         "p",
-        "A rank that waits for another is booked on what that one waits for. Without it, at most: "
-        "another wait may hide behind the one that goes away.",
+        "A rank that waits for another is booked on what that one waits for. What would be gained is taken "
+        "from the slowdown where that is known; another wait may hide behind the one that goes away.",
         "" if priced else " No price of a GPU hour is known: cost: {gpu_hour: 2.10} in the job file.",
         class_="note",
     )  # fmt: skip

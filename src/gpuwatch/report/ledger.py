@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from gpuwatch.job.types import Cost
-from gpuwatch.model.verdict import Verdict
+from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.report.timeline import Key, Moment, word
 from gpuwatch.report.types import Ledger
 
-__all__ = ["Books", "booked_on", "gains"]
+__all__ = ["Books", "booked_on"]
 
 IMBALANCE = "COMPUTE/imbalance"
 
@@ -18,6 +18,7 @@ class Books:
 
     def __init__(self) -> None:
         self._hours: defaultdict[str, float] = defaultdict(float)
+        self._lost: defaultdict[str, float] = defaultdict(float)
         self._shares: defaultdict[str, defaultdict[str, float]] = defaultdict(
             lambda: defaultdict(float)
         )
@@ -31,10 +32,13 @@ class Books:
         verdicts = moment.by_key()
         ranks = {key for key in verdicts if key.scope == "rank"}
         self._ranks |= ranks
+        lost = moment.hours * _lost_share(moment.verdict)
         for key in ranks:
-            self._hours[booked_on(key, verdicts)] += moment.hours
-        lost = (key for key in self._ranks - ranks if _dark(key, verdicts))
-        self._unseen += sum(1 for _ in lost) * moment.hours
+            name = booked_on(key, verdicts)
+            self._hours[name] += moment.hours
+            self._lost[name] += lost
+        dark = (key for key in self._ranks - ranks if _dark(key, verdicts))
+        self._unseen += sum(1 for _ in dark) * moment.hours
         self._nodes |= {key for key in verdicts if key.scope == "node"}
         self._seen_hours += moment.hours
         for key in self._nodes:
@@ -59,7 +63,20 @@ class Books:
             unseen=self._unseen,
             amount=amount,
             currency=currency,
+            gain=self._gain(),
         )
+
+    def _gain(self) -> dict[str, float]:
+        """Return by which factor the job would be faster without each wait.
+
+        Of what is not known, and where nothing else was seen, nothing can be said.
+        """
+        seen = sum(self._hours.values())
+        return {
+            name: seen / (seen - lost)
+            for name, lost in sorted(self._lost.items())
+            if name not in {"COMPUTE", "UNKNOWN"} and lost < seen
+        }
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Return for each node the share of all time in each state; what was not seen is UNKNOWN."""
@@ -74,18 +91,14 @@ class Books:
         return shares
 
 
-def gains(ledger: Ledger) -> dict[str, float]:
-    """Return how many times faster the job would be without each wait, at most.
+def _lost_share(verdict: JobVerdict | None) -> float:
+    """Return which share of a time would not be needed at the job's best pace.
 
-    At most: another wait may hide behind the one that goes away. Of what is not known, and where
-    nothing but the wait was seen, nothing can be said.
+    Who waits may work besides. Where the pace is not known, it is all of it, at most.
     """
-    seen = sum(ledger.by.values())
-    return {
-        name: seen / (seen - hours)
-        for name, hours in ledger.by.items()
-        if name not in {"COMPUTE", "UNKNOWN"} and hours < seen
-    }
+    if verdict is None or verdict.slowdown is None:
+        return 1.0
+    return 1.0 - 1.0 / max(1.0, verdict.slowdown)
 
 
 def booked_on(key: Key, verdicts: Mapping[Key, Verdict]) -> str:

@@ -4,6 +4,7 @@ A counter's growth between two readings of one agent counts for the bin of the l
 fell was reset, and a pause is no reading: neither counts. A bin without a reading is None.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,9 @@ __all__ = [
 
 PAUSE_S = 10.0
 """Readings further apart do not follow each other, as in `model.derive`."""
+
+MOST = 50
+"""Entities of all nodes together: those that were read most."""
 
 
 class Source(NamedTuple):
@@ -160,7 +164,8 @@ class _Kept(NamedTuple):
     def _value(self, found: tuple[float, float] | None) -> float | None:
         if found is None or found[1] <= 0 or found[1] < self.source.least:
             return None
-        return max(0.0, found[0]) / found[1] * self.source.scale
+        value = max(0.0, found[0]) / found[1] * self.source.scale
+        return value if math.isfinite(value) else None
 
 
 _Found = dict[Key, _Kept]
@@ -235,10 +240,11 @@ def _together(found: _Found, quantity: Quantity, bins: Bins) -> list[Series]:
     groups: dict[str | None, list[_Kept]] = {}
     for (_, entity), kept in found.items():
         groups.setdefault(None if quantity.busiest else entity, []).append(kept)
-    return [
+    made = [
         Series(None, entity, _added(group, bins) if quantity.adds else _pooled(group, bins))
         for entity, group in sorted(groups.items(), key=repr)
     ]
+    return sorted(made, key=lambda series: series.values.count(None))[:MOST]
 
 
 def _added(group: list[_Kept], bins: Bins) -> tuple[float | None, ...]:

@@ -119,7 +119,7 @@ def _ledger(report: Report) -> Iterator[str]:
     rows = sorted(ledger.by.items(), key=lambda entry: -entry[1])
     for name, hours in [*rows, ("not seen", ledger.unseen)]:
         gain = ledger.gain.get(name, 1.0)
-        faster = f"  without it up to {gain:.2f}x as fast" if gain >= WORTH else ""
+        faster = f"  without it about {gain:.2f}x as fast" if gain >= WORTH else ""
         yield f"{_entry(report, name, hours, money(report, name) or '')}{faster}".rstrip()
     paid = "" if ledger.amount is None else f"{sum(ledger.amount.values()):,.2f} {ledger.currency}"
     yield _entry(report, "all", ledger.gpu_hours, paid).rstrip()

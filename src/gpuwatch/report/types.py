@@ -56,7 +56,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     `gpu_hours` is the sum of `by` and of `unseen`, in which no rank could be judged. `amount` is
     what all but COMPUTE cost; null, as is `currency`, where no price of a GPU hour is given. `gain` is
-    by which factor the job would be faster without a wait, at most: another may hide behind it.
+    by which factor the job would be faster without a wait, by its slowdown where that is known, and at
+    most: another wait may hide behind it.
     """
 
     gpu_hours: float

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from gpuwatch.job.types import Cost
-from gpuwatch.report.ledger import gains
 from gpuwatch.report.types import Ledger
 from gpuwatch.tui.paint.numbers import duration, number, percent
 from gpuwatch.tui.paint.spans import Line, Span, clip, fit, safe, wrap
@@ -56,7 +55,7 @@ def ledger(
     ]
     bar = _bar_cells(cells, priced=booked.amount is not None)
     lines.append(_heading(bar, priced=booked.amount is not None))
-    gained = gains(booked)
+    gained = booked.gain
     for name, spent in sorted(booked.by.items(), key=lambda entry: (-entry[1], entry[0])):
         lines.append(_row(booked, name, spent, gained, gpus, bar))
     if booked.unseen:
