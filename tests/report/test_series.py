@@ -152,3 +152,15 @@ def test_a_real_loss_is_seen_where_and_when_it_was() -> None:
     assert before == 0
     assert all(value is not None and 2 < value < 15 for value in during)
     assert all((value or 0) < 0.1 for node in ("gpu01", "gpu03") for value in found[node, None])
+
+
+def test_a_counter_that_is_read_seldom_has_counted_on() -> None:
+    rows = [disk(s, read_bytes=s * MBYTE if s % 5 == 0 else None) for s in range(60)]
+    (found,) = values(measured(recording(disk=rows), STORAGE_BYTES, TEN)).values()
+    assert [value and round(value, 1) for value in found[1:]] == [1.0] * 5
+
+
+def test_a_wide_bin_is_as_exact_from_some_of_its_readings() -> None:
+    rows = [disk(second) for second in range(1200)]
+    (found,) = measured(recording(disk=rows), STORAGE_BYTES, Bins(0, 600 * SECOND, 2))
+    assert all(value == pytest.approx(1.0) for value in found.values)

@@ -5,7 +5,7 @@ fell was reset, and a pause is no reading: neither counts. A bin without a readi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,7 +20,14 @@ __all__ = [
 
 PAUSE_S = 10.0
 """Readings further apart do not follow each other, as in `model.derive`."""
+BRIDGED = 10
+"""Readings that may lack a counter before it is back: what is dear is read seldom, and counts on."""
+PORTION_US = 4 * 3_600_000_000
 
+READINGS = 60
+"""Readings that a bin's rate is taken from, where there are more:"""
+LEAST_STRIDE_US, LONGEST_STRIDE_US = 3_000_000, 8_000_000
+"""one each so many microseconds, if that spares two of three at an interval of a second."""
 MOST = 50
 """Entities of all nodes together: those that were read most."""
 
@@ -172,7 +179,22 @@ _Found = dict[Key, _Kept]
 
 
 def _sums(table: "pl.LazyFrame", source: Source, bins: Bins) -> dict[Key, Sums]:
-    """Return the sums of each entity in each bin."""
+    """Return the sums of each entity in each bin, some hours after the others: memory is bounded."""
+    found: dict[Key, Sums] = {}
+    step = max(1, PORTION_US // bins.width_us)
+    for first in range(0, bins.number, step):
+        portion = Bins(
+            bins.begin_us + first * bins.width_us, bins.width_us, min(step, bins.number - first)
+        )
+        for key, number, grown, over in _portion(table, source, portion):
+            found.setdefault(key, {})[first + number] = grown, over
+    return found
+
+
+def _portion(
+    table: "pl.LazyFrame", source: Source, bins: Bins
+) -> Iterator[tuple[Key, int, float, float]]:
+    """Yield the sums of each entity in each bin."""
     import polars as pl
 
     keys = ["node"] if source.entity is None else ["node", source.entity]
@@ -182,32 +204,42 @@ def _sums(table: "pl.LazyFrame", source: Source, bins: Bins) -> dict[Key, Sums]:
     if source.only is not None:
         rows = rows.filter(pl.col(source.only[0]) == source.only[1])
     binned = (
-        _parts(rows, source, keys)
+        _parts(rows, source, keys, _stride_us(bins))
         .filter(pl.col("grown").is_not_null() & pl.col("over").is_not_null())
         .group_by(*keys, ((at_us - bins.begin_us) // bins.width_us).alias("bin"))
         .agg(pl.col("grown").sum(), pl.col("over").sum())
-        .collect()
+        .collect(engine="streaming")
     )
-    found: dict[Key, Sums] = {}
     for *key, number, grown, over in binned.select(*keys, "bin", "grown", "over").iter_rows():
         node, entity = (*key, None)[:2]
-        found.setdefault((node, entity), {})[number] = grown, over
-    return found
+        yield (node, entity), number, grown, over
 
 
-def _parts(rows: "pl.LazyFrame", source: Source, keys: list[str]) -> "pl.LazyFrame":
-    """Return, for each reading, what grew since the one before and what it is divided by."""
+def _stride_us(bins: Bins) -> int:
+    """Return how far apart readings may be taken: counters count on, and a wide bin needs but some."""
+    return min(LONGEST_STRIDE_US, bins.width_us // READINGS)
+
+
+def _parts(rows: "pl.LazyFrame", source: Source, keys: list[str], stride_us: int) -> "pl.LazyFrame":
+    """Return, for each reading taken, what grew since the one before and what it is divided by."""
     import polars as pl
 
     if source.gauge:
         (name,) = source.grown
         return rows.select("t", *keys, grown=pl.col(name).cast(pl.Float64), over=pl.lit(1.0))
     whose = [*keys, "agent_id"]
+    if stride_us >= LEAST_STRIDE_US:
+        turn = (pl.col("mono_us") // stride_us).alias("turn")
+        rows = rows.group_by(*whose, turn).agg(
+            pl.col("t", "event_no", "mono_us").first(),
+            pl.col(*source.columns).drop_nulls().first(),
+        )
+    longest_s = PAUSE_S + stride_us / 1e6
     seconds = (pl.col("mono_us").diff() / 1e6).over(whose)
-    follows = (seconds > 0) & (seconds <= PAUSE_S)
+    follows = (seconds > 0) & (seconds <= longest_s)
 
     def growth(name: str) -> pl.Expr:
-        step = pl.col(name).cast(pl.Float64).diff().over(whose)
+        step = pl.col(name).cast(pl.Float64).forward_fill(BRIDGED).diff().over(whose)
         return pl.when(follows & (step >= 0)).then(step)
 
     def total(names: Sequence[str]) -> pl.Expr:
