@@ -52,8 +52,8 @@ def test_a_wait_is_told_with_time_blame_and_price() -> None:
     lines = text(found, UTC).splitlines()
     assert lines[1] == answer(found, UTC)
     assert [line.split() for line in lines if line.startswith(("  STORAGE", "  all"))] == [
-        ["STORAGE/read", "0.028", "50.0%", "1.00", "USD", "without", "it", "about", "2.00x", "as", "fast"],
-        ["all", "0.056", "100.0%", "1.00", "USD"],
+        ["STORAGE/read", "0.0278", "50.0%", "1.00", "USD", "without", "it", "about", "2.00x", "as", "fast"],
+        ["all", "0.0556", "100.0%", "1.00", "USD"],
     ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime, tzinfo
 
 from gpuwatch.report.types import Report, Stretch
-from gpuwatch.report.words import WAITS, duration, money, time_by_word, waits_of, word
+from gpuwatch.report.words import WAITS, duration, hours, money, time_by_word, waits_of, word
 
 __all__ = ["answer", "worst"]
 
@@ -73,14 +73,14 @@ def _blamed(row: Stretch) -> str:
 
 def _price(report: Report, row: Stretch) -> str:
     name = word(row.state, row.cause)
-    hours = report.ledger.by.get(name)
-    if not hours:
+    spent = report.ledger.by.get(name)
+    if not spent:
         return ""
     paid = money(report, name)
     cost = f" and {paid}" if paid else ""
     gain = report.ledger.gain.get(name)
     faster = f"; without it the job would run about {gain:.2f}x as fast" if gain else ""
-    return f"It took {hours:.3g} GPU hours{cost}{faster}."
+    return f"It took {hours(spent)} GPU hours{cost}{faster}."
 
 
 def _well(report: Report) -> str:

@@ -16,7 +16,7 @@ from gpuwatch.report.pictures import Shade, Span, lanes, lines
 from gpuwatch.report.series import Bins, Quantity, Series
 from gpuwatch.report.tracks import Drawn, blamed, drawn, shades, tracks
 from gpuwatch.report.types import Gap, Happening, Report
-from gpuwatch.report.words import duration, money, peak_words, time_by_word
+from gpuwatch.report.words import duration, hours, money, peak_words, time_by_word
 from gpuwatch.verdict.thresholds import Thresholds, shown
 
 __all__ = ["Measured", "page"]
@@ -99,7 +99,7 @@ def _figures(report: Report) -> Iterator[Element]:
         computed = ledger.by.get("COMPUTE", 0.0)
         lost = ledger.gpu_hours - computed - ledger.by.get("UNKNOWN", 0.0) - ledger.unseen
         yield _figure("GPU time computing", f"{computed / ledger.gpu_hours:.0%}")
-        yield _figure("GPU hours lost", f"{lost:.3g}", f" of {ledger.gpu_hours:.3g}")
+        yield _figure("GPU hours lost", hours(lost), f" of {hours(ledger.gpu_hours)}")
     if ledger.amount is not None:
         paid = sum(paid for name, paid in ledger.amount.items() if name != "UNKNOWN")
         yield _figure("Paid for waiting", f"{paid:,.2f}", f" {ledger.currency}")
@@ -160,12 +160,11 @@ def _panel(
         clear.setdefault(dash, []).append(name)
     key = [_key(ink, _listed(names) + after, dash) for dash, names in sorted(clear.items())]
     if made.others:
-        key.append(_key("dim", _listed(made.others), 0))
+        many = f"{len(made.others)} others: range and middle"
+        key.append(_key("dim", _listed(made.others) if made.band is None else many, 0))
     if "limit" in more:
         key.append(el("li", f"dashed: {more['limit']:g} %, from which on the network comes first"))
-    if made.left_out:
-        key.append(el("li", f"{made.left_out} lower ones are left out"))
-    picture = lines(made.lines, span, title, shades=shaded, **more)
+    picture = lines(made.lines, span, title, band=made.band, shades=shaded, **more)
     return el("figure", picture, el("ul", *key, class_="key"))
 
 
@@ -205,11 +204,11 @@ def _ledger(report: Report) -> Iterator[Child]:
         return
     priced = ledger.amount is not None
     entries = sorted(ledger.by.items(), key=lambda entry: (-entry[1], entry[0]))
-    rows = [_row(report, name, hours) for name, hours in [*entries, ("not seen", ledger.unseen)]]
+    rows = [_row(report, name, spent) for name, spent in [*entries, ("not seen", ledger.unseen)]]
     total = [
         el("td", "all"),
         el("td", class_="bar"),
-        _number(f"{ledger.gpu_hours:.3f}"),
+        _number(hours(ledger.gpu_hours)),
         _number("100.0%"),
     ]
     if priced and ledger.amount is not None:
@@ -235,9 +234,9 @@ def _ledger(report: Report) -> Iterator[Child]:
     )  # fmt: skip
 
 
-def _row(report: Report, name: str, hours: float) -> Element:
+def _row(report: Report, name: str, spent: float) -> Element:
     ledger = report.ledger
-    share = hours / ledger.gpu_hours
+    share = spent / ledger.gpu_hours
     state = name.partition("/")[0]
     ink = variable(state.lower() if state in STATES else "faint")
     gain = ledger.gain.get(name, 1.0)
@@ -245,7 +244,7 @@ def _row(report: Report, name: str, hours: float) -> Element:
         "tr",
         el("td", name.replace("/", " ")),
         el("td", el("span", style=f"width:{share:.1%};--ink:{ink}"), class_="bar"),
-        _number(f"{hours:.3f}"),
+        _number(hours(spent)),
         _number(f"{share:.1%}"),
         None if ledger.amount is None else _number(money(report, name) or ""),
         _number(f"{gain:.2f}x as fast" if gain >= WORTH else ""),

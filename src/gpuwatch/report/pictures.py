@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DASHES", "INSTALL", "LANE", "Lane", "Line", "Shade", "Span", "lanes", "lines"]
+__all__ = ["DASHES", "INSTALL", "LANE", "Band", "Lane", "Line", "Shade", "Span", "lanes", "lines"]
 
 INSTALL = "uv tool install 'gpuwatch-tui[html]'"
 WIDTH, LEFT, RIGHT = 960.0, 112.0, 12.0
@@ -104,6 +104,13 @@ class Line(NamedTuple):
     dash: int | None
 
 
+class Band(NamedTuple):
+    """The range of many lines: lowest, middle and highest at seconds from the start."""
+
+    points: tuple[tuple[float, tuple[float, float, float] | None], ...]
+    ink: str
+
+
 def lanes(rows: Sequence[Lane], span: Span, title: str) -> Element:
     """Return a picture of lanes.
 
@@ -139,6 +146,7 @@ def lines(
     span: Span,
     title: str,
     *,
+    band: Band | None = None,
     shades: Iterable[Shade] = (),
     limit: float | None = None,
     top: float | None = None,
@@ -149,6 +157,7 @@ def lines(
         drawn: the later above the earlier.
         span: of time.
         title: for those who cannot see it.
+        band: below all lines.
         shades: times that are shaded.
         limit: a threshold, drawn as a dashed line.
         top: of the scale; None: of the values.
@@ -158,25 +167,57 @@ def lines(
         axes.axvspan(shade.begin_s, shade.end_s, color=_STAND_IN[shade.ink], alpha=0.1, linewidth=0)
     if limit is not None:
         axes.axhline(limit, color=_STAND_IN["dim"], linewidth=1, linestyle=(0, (4, 3)))
+    if band is not None:
+        _fill(axes, band)
     for line in drawn:
-        times, values = zip(*line.points, strict=True) if line.points else ((), ())
-        axes.plot(
-            times,
-            [math.nan if value is None else value for value in values],
-            color=_STAND_IN[line.ink],
-            linewidth=1.0 if line.dash is None else 1.8,
-            linestyle="-" if line.dash is None else _DASHES[line.dash],
-            solid_joinstyle="round",
-            marker=".",
-            markersize=1.2,
-        )
-    highest = max((v for line in drawn for _, v in line.points if v is not None), default=0.0)
+        _draw(axes, line)
+    highest = max(v for v in (0.0, *_values(drawn, band)) if v is not None)
     axes.set_ylim(0, top or max(highest, limit or 0.0) * 1.08 or 1.0)
     axes.locator_params(axis="y", nbins=4)
     axes.grid(axis="y", color=_STAND_IN["rail"], linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     return _svg(figure, PANEL, title, [])
+
+
+def _values(drawn: Sequence[Line], band: Band | None) -> Iterable[float | None]:
+    """Yield every value that a picture must have room for."""
+    yield from (value for line in drawn for _, value in line.points)
+    yield from (range_[2] for _, range_ in (band.points if band else ()) if range_ is not None)
+
+
+def _fill(axes: "Axes", band: Band) -> None:
+    """Draw a range and its middle."""
+    times = [at for at, _ in band.points]
+    low, middle, high = zip(*(found or (math.nan,) * 3 for _, found in band.points), strict=True)
+    colour = _STAND_IN[band.ink]
+    axes.fill_between(times, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(times, middle, color=colour, linewidth=1.0)
+
+
+def _draw(axes: "Axes", line: Line) -> None:
+    """Draw a line; a reading that stands alone is a dot."""
+    times = [at for at, _ in line.points]
+    values = [math.nan if value is None else value for _, value in line.points]
+    alone = [
+        number
+        for number, value in enumerate(values)
+        if not math.isnan(value)
+        and all(
+            map(math.isnan, values[max(0, number - 1) : number] + values[number + 1 : number + 2])
+        )
+    ]
+    axes.plot(
+        times,
+        values,
+        color=_STAND_IN[line.ink],
+        linewidth=1.0 if line.dash is None else 1.8,
+        linestyle="-" if line.dash is None else _DASHES[line.dash],
+        solid_joinstyle="round",
+        marker=".",
+        markersize=2.5,
+        markevery=alone,
+    )
 
 
 def _drawing(height: float, span: Span) -> "tuple[Figure, Axes]":

@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from gpuwatch.model.text import sanitize
 from gpuwatch.report.answer import answer
 from gpuwatch.report.types import Changes, Gap, Hourly, Report, Stretch, Words
-from gpuwatch.report.words import duration, money, peak_words, shares, time_by_word, word
+from gpuwatch.report.words import duration, hours, money, peak_words, shares, time_by_word, word
 from gpuwatch.verdict.advice import Advice, Known, advise, known, medium
 from gpuwatch.verdict.thresholds import Thresholds, shown
 
@@ -98,11 +98,11 @@ def _changes(changes: Changes, zone: tzinfo | None, form: str) -> Iterator[str]:
         yield f"and {len(rows) - ROWS} shorter stretches"
     if not rows:
         yield "no verdict of the job or of a node"
-    for name, hours in changes.ledger.items():
+    for name, more in changes.ledger.items():
         price = ""
         if changes.amount is not None and name in changes.amount:
             price = f"  {changes.amount[name]:+.2f}"
-        yield f"  {name:22} {hours:+10.4f} GPU hours{price}"
+        yield f"  {name:22} {more:+10.4f} GPU hours{price}"
 
 
 def _said(words: Words) -> str:
@@ -115,18 +115,18 @@ def _ledger(report: Report) -> Iterator[str]:
     if not ledger.gpu_hours:
         return
     yield ""
-    yield f"{ledger.gpu_hours:.2f} GPU hours; a wait is booked on the cause of who is waited for"
+    yield f"{hours(ledger.gpu_hours)} GPU hours; a wait is booked on the cause of who is waited for"
     rows = sorted(ledger.by.items(), key=lambda entry: -entry[1])
-    for name, hours in [*rows, ("not seen", ledger.unseen)]:
+    for name, spent in [*rows, ("not seen", ledger.unseen)]:
         gain = ledger.gain.get(name, 1.0)
         faster = f"  without it about {gain:.2f}x as fast" if gain >= WORTH else ""
-        yield f"{_entry(report, name, hours, money(report, name) or '')}{faster}".rstrip()
+        yield f"{_entry(report, name, spent, money(report, name) or '')}{faster}".rstrip()
     paid = "" if ledger.amount is None else f"{sum(ledger.amount.values()):,.2f} {ledger.currency}"
     yield _entry(report, "all", ledger.gpu_hours, paid).rstrip()
 
 
-def _entry(report: Report, name: str, hours: float, paid: str) -> str:
-    return f"  {name:22} {hours:10.3f} {hours / report.ledger.gpu_hours:7.1%}{paid:>16}"
+def _entry(report: Report, name: str, spent: float, paid: str) -> str:
+    return f"  {name:22} {hours(spent):>10} {spent / report.ledger.gpu_hours:7.1%}{paid:>16}"
 
 
 def _hours(rows: tuple[Hourly, ...], end: datetime) -> Iterator[str]:

@@ -3,18 +3,22 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from gpuwatch.model.verdict import LETTERS, State
-from gpuwatch.report.pictures import DASHES, Lane, Line, Shade, Span
+from gpuwatch.report.pictures import DASHES, Band, Lane, Line, Shade, Span
 from gpuwatch.report.series import Bins, Series
 from gpuwatch.report.types import Report, Stretch
 from gpuwatch.report.words import waits_of
 
-__all__ = ["MOST_LANES", "MOST_LINES", "Drawn", "Tracks", "blamed", "drawn", "shades", "tracks"]
+__all__ = ["Drawn", "Tracks", "blamed", "drawn", "shades", "tracks"]
 
 MOST_LANES = 64
-MOST_LINES = 40
+MOST_CLEAR = 12
+"""Lines that stand out, and"""
+MOST_OTHERS = 6
+"""others: more are drawn as their range."""
 PIECES = 300
 """Of a lane; what is shorter than one of them is drawn as what took most of its time."""
 
@@ -27,12 +31,12 @@ class Tracks(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Lines with who they are: those that stand out, each by its dash; the others; how many were left out."""
+    """Lines with who they are: those that stand out, each by its dash; the others, or their range."""
 
     lines: list[Line]
     clear: dict[str, int]
     others: list[str]
-    left_out: int
+    band: Band | None
 
 
 def tracks(report: Report, span: Span) -> Tracks:
@@ -91,7 +95,7 @@ def blamed(rows: Iterable[Stretch]) -> set[str]:
 
 
 def drawn(found: Sequence[Series], bins: Bins, span: Span, guilty: set[str], ink: str) -> Drawn:
-    """Return lines, those to blame in an ink and above the others; of many, the highest.
+    """Return lines: those to blame in an ink and above the others, of which many become a range.
 
     Where no node is to blame the highest stand out.
 
@@ -103,21 +107,33 @@ def drawn(found: Sequence[Series], bins: Bins, span: Span, guilty: set[str], ink
         ink: of these.
     """
     some = [series for series in found if any(value is not None for value in series.values)]
-    ordered = sorted(some, key=lambda s: (s.node in guilty, _highest(s)))[-MOST_LINES:]
-    clear = [s for s in ordered if s.node in guilty] if guilty else ordered[-DASHES:]
+    ordered = sorted(some, key=lambda s: (s.node in guilty, _highest(s)))
+    clear = [s for s in ordered if s.node in guilty][-MOST_CLEAR:] if guilty else ordered[-DASHES:]
+    others = [series for series in ordered if series not in clear]
     names = sorted(map(_called, clear))
     dashes = {name: min(number, DASHES - 1) for number, name in enumerate(names)}
     times = _times(bins, span)
-    made = [
-        Line(
-            tuple(zip(times, series.values, strict=True)),
-            ink if series in clear else "dim",
-            dashes[_called(series)] if series in clear else None,
-        )
-        for series in ordered
-    ]
-    others = sorted(_called(series) for series in ordered if series not in clear)
-    return Drawn(made, dashes, others, len(some) - len(made))
+    made = (
+        []
+        if len(others) > MOST_OTHERS
+        else [_line(series, times, "dim", None) for series in others]
+    )
+    made += [_line(series, times, ink, dashes[_called(series)]) for series in clear]
+    band = _band(others, times) if len(others) > MOST_OTHERS else None
+    return Drawn(made, dashes, sorted(map(_called, others)), band)
+
+
+def _line(series: Series, times: list[float], ink: str, dash: int | None) -> Line:
+    return Line(tuple(zip(times, series.values, strict=True)), ink, dash)
+
+
+def _band(some: Sequence[Series], times: list[float]) -> Band:
+    """Return the lowest, the middle and the highest of some series; None where none was read."""
+    points = []
+    for at, column in zip(times, zip(*(s.values for s in some), strict=True), strict=True):
+        known = [value for value in column if value is not None]
+        points.append((at, (min(known), median(known), max(known)) if known else None))
+    return Band(tuple(points), "dim")
 
 
 def _times(bins: Bins, span: Span) -> list[float]:

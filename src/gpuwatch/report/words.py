@@ -6,7 +6,17 @@ from datetime import UTC, datetime
 from gpuwatch.model.verdict import State
 from gpuwatch.report.types import Hourly, Report, Stretch
 
-__all__ = ["WAITS", "duration", "money", "peak_words", "shares", "time_by_word", "waits_of", "word"]
+__all__ = [
+    "WAITS",
+    "duration",
+    "hours",
+    "money",
+    "peak_words",
+    "shares",
+    "time_by_word",
+    "waits_of",
+    "word",
+]
 
 WAITS: Mapping[State, str] = {
     "COMPUTE": "computed", "NETWORK": "waited on the network", "STORAGE": "waited on storage",
@@ -26,6 +36,11 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} m {whole % 60} s"
     return f"{whole // 3600} h {whole // 60 % 60} m"
+
+
+def hours(spent: float) -> str:
+    """Return GPU hours to three digits, or to the hour where there are many."""
+    return f"{spent:,.0f}" if spent >= 100 else f"{spent:.3g}"
 
 
 def word(state: str, cause: str | None) -> str:
