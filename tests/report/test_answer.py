@@ -7,7 +7,7 @@ import pytest
 
 from gpuwatch.job.types import Cost
 from gpuwatch.model.event import Tick
-from gpuwatch.model.verdict import Culprit, JobVerdict, State, Verdict
+from gpuwatch.model.verdict import Candidate, Culprit, JobVerdict, Recurring, State, Verdict
 from gpuwatch.report.answer import answer
 from gpuwatch.report.build import Subject, build
 from gpuwatch.report.text import text
@@ -28,7 +28,7 @@ def told(*phases: tuple[int, State, str | None], blamed: Culprit | None = None) 
             node = Verdict(scope="node", node="gpu01", state=state, cause=cause)
             job = msgspec.structs.replace(
                 node, scope="job", node=None, confidence=0.9, culprits=(blamed,) if blamed else (),
-                suspected_us=second * 1_000_000 if state != "COMPUTE" else None,
+                suspected_us=None if (state, cause) == ("COMPUTE", None) else second * 1_000_000,
                 confirmed_us=second * 1_000_000 if passed >= 30 else None,
             )  # fmt: skip
             rank = msgspec.structs.replace(node, scope="rank", rank="0")
@@ -61,7 +61,13 @@ def test_a_wait_is_told_with_time_blame_and_price() -> None:
     ("phases", "says", "never"),
     [
         (((200, "COMPUTE", None),), "Nothing held the job up: it computed 100% of the time.", "blame"),
-        (((20, "CPU", "quota"), (180, "COMPUTE", None)), "suspected, never confirmed", "; to blame"),
+        (((20, "CPU", "quota"), (180, "COMPUTE", None)), "The job may have waited on CPUs (quota) for 20 s", "; to blame"),
+        (((90, "IDLE", None), (20, "CPU", "quota")), "The job was idle", "CPU"),
+        (((90, "IDLE", None), (40, "CPU", "quota")), "The job waited on CPUs (quota)", "idle"),
+        (((40, "CPU", "quota"), (60, "NETWORK", "loss"), (9, "COMPUTE", None)), "The job waited on the network (loss)", "quota"),
+        (((20, "GPU", "throttled"), (60, "COMPUTE", None)), "may have been held back by a GPU (throttled)", "was"),
+        (((40, "STARTUP", None), (9, "COMPUTE", None)), "The job was starting up", "blame"),
+        (((40, "COMPUTE", "imbalance"), (9, "COMPUTE", None)), "The job waited for ranks that had more to compute", "may"),
         (((20, "CPU", "quota"), (20, "COMPUTE", None), (9, "CPU", "quota")), "in 2 stretches from", "since"),
         (((20, "COMPUTE", None), (90, "HUNG", None)), "since 00:00:20 UTC, to the end", " from "),
         (((90, "UNKNOWN", None), (20, "COMPUTE", None)), "82% of the time is not known", "held the job up:"),
@@ -88,3 +94,16 @@ def test_an_evening_peak_is_told_in_the_readers_zone() -> None:
     assert line.format("23:30", "02:30") in text(found, india)
     quiet = msgspec.structs.replace(found, hours=(msgspec.structs.replace(row, peak=None),))
     assert "by hour" not in text(quiet, UTC)
+
+
+def test_a_wait_that_came_back_is_sure_and_rivals_are_named() -> None:
+    found = told((9, "STORAGE", "checkpoint"), (60, "COMPUTE", None), (9, "STORAGE", "checkpoint"))
+    assert "may have waited on storage (checkpoint)" in answer(found, UTC)
+    again = (Recurring("job", None, "STORAGE", "checkpoint", 3, 9.0, 60.0, 0.13),)
+    sure = answer(msgspec.structs.replace(found, recurring=again), UTC)
+    assert sure.startswith("The job waited on storage (checkpoint) for 18 s")
+    assert "(confirmed as it came back, 3 times, confidence 0.90)" in sure
+    rivals = (Candidate("CPU", "quota", 0.45),)
+    unsure = [msgspec.structs.replace(row, candidates=rivals) for row in found.verdicts]
+    doubtful = msgspec.structs.replace(found, verdicts=tuple(unsure))
+    assert "confidence 0.90, or CPU/quota)" in answer(doubtful, UTC)
