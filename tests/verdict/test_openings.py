@@ -22,8 +22,8 @@ few = settings(
 )
 
 
-def all_of_them(_: Context) -> list[Cause]:
-    return list(CAUSES)
+def all_of_them(_: Context) -> tuple[Cause, ...]:
+    return CAUSES
 
 
 @few
@@ -39,7 +39,7 @@ def test_asking_all_causes_changes_nothing(monkeypatch: pytest.MonkeyPatch, node
 def test_most_are_not_asked_of_a_rank_that_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 
-    def counted(context: Context) -> list[Cause]:
+    def counted(context: Context) -> tuple[Cause, ...]:
         counts.append(len(asked(context)))
         return asked(context)
 

@@ -1,7 +1,7 @@
 """What a cause is given, and what it answers with."""
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -171,7 +171,9 @@ class Assessment(msgspec.Struct, frozen=True):
     @property
     def confidence(self) -> float:
         """Return the score as far as it may be believed, 0 to 1."""
-        return min(self.cap, max(0.0, min(1.0, self.score)) * self.coverage)
+        score = self.score
+        sure = (1.0 if score > 1 else score if score > 0 else 0.0) * self.coverage
+        return min(self.cap, sure)
 
     def candidate(self) -> Candidate:
         """Return this as another verdict that the evidence allows."""
@@ -203,11 +205,11 @@ def assessment(
     return Assessment(
         *kind,
         score,
-        max(0.0, 1.0 - sum(s.weight for s in unread)),
+        max(0.0, 1.0 - sum([s.weight for s in unread])) if unread else 1.0,
         cap,
-        tuple(f for f in support if f is not None),
-        tuple(f for f in against if f is not None),
-        tuple(Missing(s.subject, reason(context, s.subject)) for s in unread),
+        tuple([f for f in support if f is not None]),
+        tuple([f for f in against if f is not None]),
+        tuple([Missing(s.subject, reason(context, s.subject)) for s in unread]),
         text,
         place,
     )
@@ -343,9 +345,9 @@ def percent(
     text = f"{words} {_short(value)} %"
     if threshold is None:
         return Finding(metric, value, "%", None, text)
-    limit = _significant(threshold * 100)
+    limit, told = _limit(threshold)
     side = "over" if share >= threshold else "under"
-    return Finding(metric, value, "%", limit, f"{text}, {side} {_short(limit)} %")
+    return Finding(metric, value, "%", limit, f"{text}, {side} {told} %")
 
 
 def number(
@@ -360,6 +362,13 @@ def number(
     side = "over" if value >= threshold else "under"
     told = f"{text}, {side} {_short(threshold)} {unit}".rstrip()
     return Finding(metric, _significant(value), unit, _significant(threshold), told)
+
+
+@lru_cache(maxsize=256)
+def _limit(share: float) -> tuple[float, str]:
+    """Return a threshold in percent, and in words: there are few of them."""
+    limit = _significant(share * 100)
+    return limit, _short(limit)
 
 
 _WHOLE = frozenset(range(101))

@@ -1,18 +1,6 @@
-"""What one GPU did with its time: a mixture of computing, spinning, starving and idling.
-
-A node that waits for its peers half of the time reads 97 to 99 % utilisation and a power between
-its compute level and its spin level, so no cut-off on either tells anything. Shares do:
-
-    missing = 1 - utilisation                    starved (a rank is there) or idle (none)
-    busy power = (power - missing * context) / utilisation
-    spin = (compute - busy power) / (compute - spin level), of the busy part
-
-Spinning needs a partner to wait for, and is bounded by device memory traffic: a collective that
-waits reads no memory.
-"""
+"""What was read of one GPU, and what it did with its time."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,15 +8,14 @@ from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.verdict import Shares
 from gpuwatch.model.view import Columns, Point, Window
-from gpuwatch.verdict.levels import Learned, Levels, levels
+from gpuwatch.verdict.levels import Learned, levels
+from gpuwatch.verdict.mixture import Activity, Mixture
 from gpuwatch.verdict.thresholds import Thresholds
 
-__all__ = ["Gpu", "full_power", "read", "rested", "unread", "working"]
+__all__ = ["Gpu", "Seen", "full_power", "read", "rested", "seen", "unread"]
 
 FULL = 0.9
 """Utilisation from which on a window counts as full work."""
-SPIN_TRAFFIC = 0.05
-"""Device memory utilisation that a spinning collective may still show."""
 _REASONS = catalogue.INDEX["gpu"]["event_reasons"]
 _IDLE_REASON = 0x1
 """Nothing runs on the GPU (nvmlClocksEventReasonGpuIdle)."""
@@ -41,6 +28,8 @@ _RATES = Columns(
     "sm_clock_max_mhz", "gpm_sm_pct", "gpm_tensor_pct", "gpm_dram_pct", *_HEAT,
 )  # fmt: skip
 _WORK = Columns("gpu", "util_pct", "power_w", *_HEAT)
+_LATEST = Columns("gpu", "util_pct", "power_w")
+_NOT_MONITORED = Activity()
 
 
 class Gpu(msgspec.Struct, frozen=True):
@@ -76,8 +65,53 @@ def unread(reason: str) -> Gpu:
     return Gpu(Shares(0.0, 0.0, 0.0, 0.0, 1.0), doubt=reason)
 
 
+class Seen(msgspec.Struct, frozen=True):
+    """What was read of a GPU over one window; None is what could not be read.
+
+    `told` is the utilisation that is reported, `util` that or what stands for it.
+    """
+
+    told: float | None
+    util: float | None
+    memory: float | None
+    power_w: float | None
+    limit_w: float | None
+    clock: float | None
+    throttled: float | None
+    activity: Activity
+
+    def works(self, thresholds: Thresholds) -> bool:
+        """Tell whether it is at work: more than the blips of a start-up."""
+        return (self.util or 0.0) >= thresholds.lost
+
+
+def seen(window: Window, labels: Labels, rests: float | None) -> Seen:
+    """Return what was read of a GPU.
+
+    Args:
+        window: of its node.
+        labels: the GPU's, as in the `gpu` table.
+        rests: share of looks in which it was idle, which stands for a utilisation not reported.
+    """
+    util_pct, memory_pct, power_w, limit_w, clock, top, sm, tensor, dram, *heat = window.rates_of(
+        labels, _RATES
+    )
+    told = _share(util_pct)
+    return Seen(
+        told,
+        _utilisation(told, rests),
+        _share(memory_pct),
+        power_w,
+        limit_w,
+        clock / top if clock is not None and top else None,
+        _throttled(heat),
+        _NOT_MONITORED if sm is None and tensor is None and dram is None
+        else Activity(_share(sm), _share(tensor), _share(dram)),
+    )  # fmt: skip
+
+
 def read(
-    window: Window,
+    now: Seen,
     slow: Window,
     latest: Window,
     labels: Labels,
@@ -92,56 +126,55 @@ def read(
     """Return what a GPU did in a window.
 
     Args:
-        window: of its node.
+        now: what was read of it in the window.
         slow: where what is rare is looked for.
-        latest: the end of the first.
+        latest: the end of the first window.
         labels: the GPU's, as in the `gpu` table.
         now_us: viewer's monotonic clock.
         occupied: whether a rank, or some process, holds it.
         partner: whether there is a second rank that it could wait for.
         learned: what its process did before.
         thresholds: of the judge.
-        rests: share of looks in which it was idle, which stands for a utilisation not reported.
+        rests: as in `seen`.
     """
-    util_pct, memory_pct, power_w, limit_w, clock, top, sm, tensor, dram, *heat = window.rates_of(
-        labels, _RATES
-    )
-    told, memory, throttled = _share(util_pct), _share(memory_pct), _throttled(heat)
-    util = _utilisation(told, rests)
     known = None
-    if limit_w:
-        known = levels(str(labels[2]), limit_w, learned, thresholds)
-    activity = Activity(_share(sm), _share(tensor), _share(dram))
-    mixture = _Mixture(
-        util, power_w, memory, throttled, known, occupied, partner, thresholds, activity
-    )
+    if now.limit_w:
+        known = levels(str(labels[2]), now.limit_w, learned, thresholds)
+    mixture = Mixture(
+        now.util, now.power_w, now.memory, now.throttled, known, occupied, partner, thresholds,
+        now.activity,
+    )  # fmt: skip
     shares, doubt = mixture.shares()
-    now = msgspec.structs.replace(
-        mixture,
-        util=_utilisation(_share(latest.rate("gpu", labels, "util_pct")), rests),
-        power_w=latest.rate("gpu", labels, "power_w"),
-    )
-    compute = now.shares()[0].compute
-    if told is None and util is not None:
+    if now.told is None and now.util is not None:
         doubt = doubt or "utilisation is not reported: power and idle clocks stand for it"
+    more = max(thresholds.compute, shares.compute + _EASES)
     return Gpu(
         shares,
-        util,
-        power_w,
-        limit_w,
+        now.util,
+        now.power_w,
+        now.limit_w,
         (known.learned_w or known.compute_w) if known else None,
-        memory,
-        throttled,
-        clock / top if clock is not None and top else None,
+        now.memory,
+        now.throttled,
+        now.clock,
         doubt,
         worked=learned is not None and learned.worked,
         watched_s=(now_us - learned.since_us) / 1e6 if learned else 0.0,
-        lost=window.latest("gpu", labels, "gpu_lost") == 1,
+        lost=latest.latest("gpu", labels, "gpu_lost") == 1,
         fresh_xid=_fresh_xid(slow, labels),
         trip_ms=learned.trip_ms if learned else None,
         least_trip_ms=learned.least_trip_ms if learned else None,
-        easing=compute >= max(thresholds.compute, shares.compute + _EASES),
+        easing=more <= 1 and _computes(mixture, latest, labels, rests) >= more,
     )
+
+
+def _computes(mixture: Mixture, latest: Window, labels: Labels, rests: float | None) -> float:
+    """Return which share of the latest window a GPU computes."""
+    util_pct, power_w = latest.rates_of(labels, _LATEST)
+    now = msgspec.structs.replace(
+        mixture, util=_utilisation(_share(util_pct), rests), power_w=power_w
+    )
+    return now.shares()[0].compute
 
 
 def rested(points: Sequence[Point], labels: Labels) -> float | None:
@@ -161,14 +194,6 @@ def _utilisation(told: float | None, rests: float | None) -> float | None:
     return told if told is not None or rests is None else 1.0 - rests
 
 
-def working(
-    window: Window, labels: Labels, thresholds: Thresholds, rests: float | None = None
-) -> bool:
-    """Tell whether a GPU is at work: more than the blips of a start-up."""
-    util = _utilisation(_share(window.rate("gpu", labels, "util_pct")), rests)
-    return (util or 0.0) >= thresholds.lost
-
-
 def full_power(
     window: Window, labels: Labels, thresholds: Thresholds, rests: float | None = None
 ) -> float | None:
@@ -180,144 +205,10 @@ def full_power(
     return power_w if window.coverage("gpu", labels, "power_w") >= FULL else None
 
 
-class Activity(msgspec.Struct, frozen=True):
-    """What GPM counts (Hopper and later), as shares: SMs with work, tensor cores, memory traffic."""
-
-    sm: float | None = None
-    tensor: float | None = None
-    memory: float | None = None
-
-    def split(self) -> tuple[float, float] | None:
-        """Return compute and spin as shares of busy time, where one of them is all of it.
-
-        Between the two there are mixtures, which a mean over a window does not tell from work on
-        few SMs.
-        """
-        if self.sm is None:
-            return None
-        if self.sm >= _WORKS:
-            return 1.0, 0.0
-        quiet = (self.tensor or 0.0) < _SPINS.tensor and (self.memory or 0.0) < _SPINS.memory
-        return (0.0, 1.0) if quiet and self.sm <= _SPINS.sm else None
-
-    def least(self) -> Shares:
-        """Return how much is computed at least, where tensor cores work: what is more is not known."""
-        works = self.sm is not None and (self.tensor or 0.0) >= _TENSOR_WORKS
-        compute = _ramp(_SPINS.sm, 1.0, self.sm) if works and self.sm is not None else 0.0
-        return Shares(compute, 0.0, 0.0, 0.0, 1.0 - compute, "gpm" if compute else "none")
-
-
-class _Spins(NamedTuple):
-    sm: float
-    tensor: float
-    memory: float
-
-
-_SPINS = _Spins(0.30, 0.02, 0.05)
-"""Up to which a collective waits: it keeps one block a channel, 8 to 32 of 132 SMs."""
-_TENSOR_WORKS = 0.15
-"""Tensor activity of real work (KempnerPulse's classification)."""
-_WORKS = 0.75
-"""SM activity from which on a GPU computes nearly all of the time."""
-
-
-class _Mixture(msgspec.Struct, frozen=True):
-    util: float | None
-    power_w: float | None
-    memory: float | None
-    throttled: float | None
-    levels: Levels | None
-    occupied: bool
-    partner: bool
-    thresholds: Thresholds
-    activity: Activity = Activity()
-
-    def shares(self) -> tuple[Shares, str]:
-        util, known = self.util, self.levels
-        split = self.activity.split()
-        if split and split[1] > 0 and not self.partner:
-            split = None
-        if util is None:
-            found = Shares(*split, 0.0, 0.0, 0.0, "gpm") if split else self.activity.least()
-            return found, "utilisation is not reported"
-        resting = util < self.thresholds.gpu_idle
-        if resting and known and self.power_w is not None and self.power_w >= known.compute_w:
-            return _unknown(1.0), "utilisation reads 0 at high power: not reliable"
-        missing = 1.0 - util
-        starved, idle = (missing, 0.0) if self.occupied else (0.0, missing)
-        if known is None or self.power_w is None:
-            if split and not resting:
-                compute, spin = (part * util for part in split)
-                return Shares(compute, spin, starved, idle, 0.0, "gpm"), ""
-            shares = Shares(0.0, 0.0, starved, idle, util)
-            return shares, "" if resting else "power, or its limit, is not reported"
-        if resting:
-            return Shares(0.0, 0.0, starved, idle, util, "table"), ""
-        busy_w = max(0.0, self.power_w - missing * known.context_w) / util
-        by_gpm = split if known.learned_w is None else None
-        compute, spin = by_gpm or self._split(known, busy_w)
-        compute, spin, doubt = self._plausible(compute, spin)
-        unknown = max(0.0, 1.0 - compute - spin)
-        parts = Shares(
-            compute=compute * util,
-            spin=spin * util,
-            starved=starved,
-            idle=idle,
-            unknown=unknown * util,
-            levels="gpm" if by_gpm else "table" if known.learned_w is None else "learned",
-        )
-        return parts, doubt
-
-    def _split(self, known: Levels, busy_w: float) -> tuple[float, float]:
-        """Return compute and spin as shares of the busy time."""
-        if known.learned_w is not None:
-            spin = _ramp(known.learned_w, known.spin_w, busy_w)
-            if known.learned_w >= known.compute_w:
-                return 1.0 - spin, spin
-            compute, base = _by_table(known, known.learned_w)
-            return compute * (1.0 - spin), spin + base * (1.0 - spin)
-        return _by_table(known, busy_w)
-
-    def _plausible(self, compute: float, spin: float) -> tuple[float, float, str]:
-        """Move what cannot be spinning to where it belongs."""
-        throttled = self.throttled or 0.0
-        if throttled >= self.thresholds.throttled:
-            return compute + spin, 0.0, "slowed by heat: power tells no waiting"
-        known = self.levels
-        learned = known is not None and (known.learned_w or 0.0) >= known.compute_w
-        if self.memory is None:
-            return compute, spin, "memory utilisation is not reported" if spin > 0 else ""
-        bound = max(0.0, 1.0 - max(0.0, self.memory - SPIN_TRAFFIC))
-        if not learned and self.memory >= self.thresholds.memory_activity:
-            bound = 0.0
-        work = max(0.0, spin - bound)
-        compute, spin = compute + work, spin - work
-        if bound == 0.0 or self.memory >= self.thresholds.compute:
-            compute = 1.0 - spin
-        if not self.partner and spin > 0:
-            return compute, 0.0, "low power, and no other rank to wait for"
-        return compute, spin, ""
-
-
-def _by_table(known: Levels, busy_w: float) -> tuple[float, float]:
-    """Without an own level: sure at both ends, undetermined in the middle.
-
-    Just above what spinning draws there is low-intensity work as well, so spin ends early.
-    """
-    along = 1.0 - _ramp(known.compute_w, known.spin_max_w, busy_w)
-    return max(0.0, 2 * along - 1), max(0.0, 1 - 4 * along)
-
-
-def _ramp(clean: float, bad: float, value: float) -> float:
-    return min(1.0, max(0.0, (value - clean) / (bad - clean))) if bad != clean else 0.0
-
-
-def _unknown(share: float) -> Shares:
-    return Shares(0.0, 0.0, 0.0, 0.0, share)
-
-
 def _share(percent: float | None) -> float | None:
-    return None if percent is None else min(1.0, percent / 100)
+    if percent is None:
+        return None
+    return percent / 100 if percent < 100 else 1.0
 
 
 def _throttled(kinds: Sequence[float | None]) -> float | None:

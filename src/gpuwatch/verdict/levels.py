@@ -4,6 +4,7 @@ Levels begin from a table by model and end with what this GPU's own process was 
 Figures marked `published` were posted by users of that model; `estimate` scales them by limit.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -102,8 +103,7 @@ def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thre
         learned: what this process did before; None when it is new.
         thresholds: where a level stops being sure.
     """
-    name = model.upper()
-    row = next(m for m in MODELS if m.name in name)
+    row = _row(model)
     spin_w = row.spin * limit_w
     own = None
     if learned is not None:
@@ -115,6 +115,12 @@ def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thre
         thresholds.compute_power * limit_w,
         own,
     )
+
+
+@lru_cache(maxsize=64)
+def _row(model: str) -> Model:
+    name = model.upper()
+    return next(row for row in MODELS if row.name in name)
 
 
 def learn(

@@ -139,20 +139,21 @@ def _gpu(
     if look.slow.seconds >= enough_s:
         full_w = gpu.full_power(look.slow, unit.gpu, look.thresholds, rests)
     process = unit.rank.pid if unit.rank else None
+    now = gpu.seen(look.fast, unit.gpu, rests)
     known = learn(
         learned.get(key),
         process,
         look.now_us,
         round(enough_s * 1e6),
         full_w,
-        working=gpu.working(look.fast, unit.gpu, look.thresholds, rests),
+        working=now.works(look.thresholds),
         fast_us=round(look.thresholds.fast_window * 1e6),
-        fast_w=look.fast.rate("gpu", unit.gpu, "power_w"),
+        fast_w=now.power_w,
         trip_ms=_trip_ms(unit),
     )
     learned[key] = known
     return gpu.read(
-        look.fast,
+        now,
         look.slow,
         look.latest,
         unit.gpu,

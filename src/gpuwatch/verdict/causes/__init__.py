@@ -4,6 +4,7 @@ The order breaks ties: local, specific causes come before the symptoms that they
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from gpuwatch.verdict.causes import (
@@ -113,7 +114,11 @@ CAUSES: tuple[Cause, ...] = (
 _OPENINGS = tuple({cause.opens: None for cause in CAUSES})
 
 
-def asked(context: Context) -> list[Cause]:
+def asked(context: Context) -> tuple[Cause, ...]:
     """Return the causes that may have something to say of a rank."""
-    opened = {opens for opens in _OPENINGS if opens(context)}
-    return [cause for cause in CAUSES if cause.opens in opened]
+    return _behind(frozenset([opens for opens in _OPENINGS if opens(context)]))
+
+
+@cache
+def _behind(opened: frozenset[Opening]) -> tuple[Cause, ...]:
+    return tuple(cause for cause in CAUSES if cause.opens in opened)

@@ -1,5 +1,6 @@
 """PEER: the GPU spins in a collective, and nothing on this node is wrong: it waits for another."""
 
+from gpuwatch.model.verdict import Finding
 from gpuwatch.verdict.causes import (
     bandwidth,
     checkpoint,
@@ -24,6 +25,7 @@ from gpuwatch.verdict.evidence import (
     gate,
     input_lost,
     number,
+    once_a_node,
     percent,
     ramp,
 )
@@ -48,17 +50,7 @@ def assess(context: Context) -> Assessment:
     opened = opening(context)
     if opened == 0:
         return Assessment(*NAME, 0.0)
-    network = max(
-        lossy(context),
-        connection_loss.lossy(context),
-        bandwidth.full(context),
-        link.fault(context),
-        trip.severity(context),
-        rdma.fault(context),
-        softirq.severity(context),
-        fallback.severity(context),
-        pauses.fault(context),
-    )
+    network = max(_network(context), connection_loss.lossy(context), trip.severity(context))
     blocked = max(read.severity(context), checkpoint.severity(context))
     own = max(
         blocked * gate(input_lost(context), t),
@@ -66,7 +58,8 @@ def assess(context: Context) -> Assessment:
         nvlink.severity(context),
         hung.held(context),
     )
-    nic, few = host.nic, max(context.peers.nodes, context.ranks) < 3
+    few = max(context.peers.nodes, context.ranks) < 3
+    segments, *of_node = _findings(context)
     return assessment(
         context,
         NAME,
@@ -76,13 +69,10 @@ def assess(context: Context) -> Assessment:
             percent("gpu.spin", spin, t.lost, "GPU spins"),
             percent("progress.lost", told or None, t.slowdown, "time lost by the job's own log"),
             number("power_w", gpu.power_w, "W", gpu.compute_w, "power"),
-            percent("tcp_retrans_segs", host.loss.rate if host.loss else None, t.retransmit,
-                    "TCP segments lost"),
+            segments,
         ),
         against=(
-            percent("nic", nic.used if nic else None, 1 - t.bandwidth_deficit,
-                    "fullest port of its line rate"),
-            percent("tcp_out_of_order", host.disorder, t.out_of_order, "segments came out of order"),
+            *of_node,
             percent("gpu.compute", gpu.shares.compute, t.compute, "GPU computes"),
         ),
         signals=(
@@ -96,6 +86,33 @@ def assess(context: Context) -> Assessment:
         ),
         cap=_FEW_CAP if few or (host.disorder or 0.0) >= t.out_of_order else 1.0,
     )  # fmt: skip
+
+
+@once_a_node
+def _network(context: Context) -> float:
+    """Return how surely the network that a node is on holds up its ranks, 0 to 1."""
+    return max(
+        lossy(context),
+        bandwidth.full(context),
+        link.fault(context),
+        rdma.fault(context),
+        softirq.severity(context),
+        fallback.severity(context),
+        pauses.fault(context),
+    )
+
+
+@once_a_node
+def _findings(context: Context) -> tuple[Finding | None, ...]:
+    """Return what is told of a node's network: what it lost, how full it is, what came late."""
+    t, host = context.thresholds, context.host
+    lost = host.loss.rate if host.loss else None
+    used = host.nic.used if host.nic else None
+    return (
+        percent("tcp_retrans_segs", lost, t.retransmit, "TCP segments lost"),
+        percent("nic", used, 1 - t.bandwidth_deficit, "fullest port of its line rate"),
+        percent("tcp_out_of_order", host.disorder, t.out_of_order, "segments came out of order"),
+    )
 
 
 def opening(context: Context) -> float:

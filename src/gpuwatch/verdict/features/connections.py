@@ -39,15 +39,14 @@ class Connection(msgspec.Struct, frozen=True):
     sent_mb_s: float | None
 
 
-def connections(fast: Window, slow: Window) -> dict[tuple[str, str], tuple[Connection, ...]]:
-    """Return the connections of each rank, by its group and name."""
-    found: dict[tuple[str, str], tuple[Connection, ...]] = {}
+def connections(fast: Window, slow: Window) -> dict[Labels, tuple[Connection, ...]]:
+    """Return the connections of each rank, by its group and name as they came."""
+    found: dict[Labels, list[Connection]] = {}
     for labels in slow.seen("connection"):
-        rank = (str(labels[0]), str(labels[1]))
         known = _connection(fast, slow, labels)
         if known is not None:
-            found[rank] = (*found.get(rank, ()), known)
-    return found
+            found.setdefault(labels[:2], []).append(known)
+    return {rank: tuple(known) for rank, known in found.items()}
 
 
 def _connection(fast: Window, slow: Window, labels: Labels) -> Connection | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch.agent import catalogue
-from gpuwatch.agent.metric import Labels
+from gpuwatch.agent.metric import Label, Labels
 from gpuwatch.model.view import Columns, Window
 from gpuwatch.verdict.features.rates import added, scaled
 
@@ -73,6 +73,7 @@ class Nvlink(msgspec.Struct, frozen=True):
 def pcies(fast: Window, slow: Window) -> dict[Labels, Pcie]:
     """Return the PCIe links of a node's GPUs that tell of theirs."""
     gens, widths = _now(slow, "pcie_gen"), _now(slow, "pcie_width")
+    best_gens, best_widths = _siblings(gens), _siblings(widths)
     found = {}
     for labels in gens.keys() & widths.keys():
         gen, width, replays = slow.rates_of(labels, _USUAL)
@@ -83,8 +84,8 @@ def pcies(fast: Window, slow: Window) -> dict[Labels, Pcie]:
             widths[labels],
             _whole(gen_max),
             _whole(width_max),
-            _best(gens, labels),
-            _best(widths, labels),
+            best_gens[labels],
+            best_widths[labels],
             _still(gen, gens[labels]) and _still(width, widths[labels]),
             ways[0],
             ways[1],
@@ -96,13 +97,14 @@ def pcies(fast: Window, slow: Window) -> dict[Labels, Pcie]:
 def nvlinks(window: Window) -> dict[Labels, Nvlink]:
     """Return the NVLinks of a node's GPUs that tell of theirs, over a slow window."""
     ups = _now(window, "nvlink_up")
+    best = _siblings(ups)
     found = {}
     for labels, up in ups.items():
         *moved, replays, errors = window.rates_of(labels, _NVLINK)
         ways = [way for way in _moved(moved) if way is not None]
         found[labels] = Nvlink(
             up,
-            _best(ups, labels),
+            best[labels],
             max(ways, default=None),
             added((replays, errors)),
             window.growth("gpu", labels, "nvlink_recoveries"),
@@ -120,10 +122,16 @@ def _still(usual: float | None, now: int) -> bool:
     return usual is not None and abs(usual - now) <= _STEADY
 
 
-def _best(values: dict[Labels, int], labels: Labels) -> int | None:
-    """Return the largest value of the node's other GPUs of this model; None without one."""
-    others = [v for each, v in values.items() if each[2] == labels[2] and each != labels]
-    return max(others, default=None)
+def _siblings(values: dict[Labels, int]) -> dict[Labels, int | None]:
+    """Return, for each GPU, the largest value of the node's others of its model; None without one."""
+    models: dict[Label, list[int]] = {}
+    for labels, value in values.items():
+        models.setdefault(labels[2], []).append(value)
+    best = {model: sorted(own, reverse=True)[:2] for model, own in models.items()}
+    return {
+        labels: None if len(best[labels[2]]) == 1 else best[labels[2]][value == best[labels[2]][0]]
+        for labels, value in values.items()
+    }
 
 
 def _moved(ways: Sequence[float | None]) -> list[float | None]:

@@ -1,8 +1,11 @@
 """What ranks do on a node: their threads, where these wait, and what they may use."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import msgspec
 
-from gpuwatch.agent.metric import Labels
+from gpuwatch.agent.metric import Label, Labels
 from gpuwatch.model.view import Columns, Window
 from gpuwatch.verdict.features.connections import Connection, connections
 from gpuwatch.verdict.features.rates import PAGE_MB, scaled
@@ -116,43 +119,42 @@ def threads(window: Window, slow: Window) -> tuple[Threads, ...]:
     roles, waits = window.entities("thread_group"), _waits(window)
     if any(labels[:3] not in waits for labels in roles):
         waits = _waits(slow) | waits
-    sockets = connections(window, slow)
-    found: dict[tuple[str, str], Threads] = {}
+    sockets, cgroups = connections(window, slow), _cgroups(window)
+    found: dict[Labels, Threads] = {}
     for labels in roles:
-        group, rank, name = str(labels[0]), str(labels[1]), str(labels[2])
-        role = _role(window, labels, waits.get(labels[:3]))
-        known = found.get((group, rank))
+        known = found.get(labels[:2])
         if known is None:
+            group, rank = str(labels[0]), str(labels[1])
             world, age_s = window.latest_of(labels, _FACTS)
-            known = found[group, rank] = Threads(
+            known = found[labels[:2]] = Threads(
                 group,
                 rank,
                 _number(labels[3]),
                 _number(labels[4]),
                 None if world is None else int(world),
                 {},
-                _allowance(window, group, rank),
+                _allowed(cgroups, group, rank),
                 age_s,
-                sockets.get((group, rank), ()),
+                sockets.get(labels[:2], ()),
             )
-        known.roles[name] = role
+        known.roles[str(labels[2])] = _role(window, labels, waits.get(labels[:3]))
     return tuple(found.values())
 
 
 def _waits(window: Window) -> dict[Labels, Waits]:
     """Return by group, rank and role where threads were found."""
-    every: dict[Labels, dict[str, float]] = {}
-    starved: dict[Labels, dict[str, float]] = {}
+    counts: dict[Labels, tuple[dict[str, float], dict[str, float]]] = {}
     for labels, count in window.growths("thread_wait", "wait_samples"):
         if count == 0:
             continue
-        key, family = labels[:3], str(labels[3])
-        for table in (every, starved) if labels[4] == "idle" else (every,):
-            role = table.setdefault(key, {})
-            role[family] = role.get(family, 0.0) + count
+        every, starved = counts.setdefault(labels[:3], ({}, {}))
+        family = str(labels[3])
+        every[family] = every.get(family, 0.0) + count
+        if labels[4] == "idle":
+            starved[family] = starved.get(family, 0.0) + count
     found = {}
-    for key, counts in every.items():
-        known = _shares(starved.get(key, {}), starved=True) or _shares(counts, starved=False)
+    for key, (every, starved) in counts.items():
+        known = _shares(starved, starved=True) or _shares(every, starved=False)
         if known:
             found[key] = known
     return found
@@ -179,26 +181,40 @@ def _role(window: Window, labels: Labels, waits: Waits | None) -> Role:
     )
 
 
-def _allowance(window: Window, group: str, rank: str) -> Allowance:
+class _Cgroup(NamedTuple):
+    """Whom a control group serves, all where that is None, and what it allows."""
+
+    group: Label
+    rank: Label
+    allowance: Allowance
+
+
+_NO_CGROUP = _Cgroup(None, None, Allowance())
+
+
+def _cgroups(window: Window) -> list[_Cgroup]:
+    """Return those that have ranks."""
+    return [
+        _Cgroup(labels[1], labels[2], _allowance(window, labels))
+        for labels in window.entities("cgroup")
+        if window.latest("cgroup", labels, "ranks")
+    ]
+
+
+def _allowed(cgroups: Sequence[_Cgroup], group: str, rank: str) -> Allowance:
     """Return what the cgroup of a rank allows, or the one that it shares with others."""
-    fits = (("group", group), ("rank", rank))
-    best: Labels | None = None
-    for labels in window.entities("cgroup"):
-        serves = dict(zip(("group", "rank"), labels[1:3], strict=True))
-        if not window.latest("cgroup", labels, "ranks"):
-            continue
-        if all(serves[name] in (None, own) for name, own in fits) and (
-            best is None or serves["rank"] is not None
-        ):
-            best = labels
-    if best is None:
-        return Allowance()
-    used, limit, cpus = window.latest_of(best, _MEMORY)
+    fitting = [c for c in cgroups if c.group in (None, group) and c.rank in (None, rank)]
+    own = [c for c in fitting if c.rank is not None]
+    return (own[-1:] or fitting[:1] or [_NO_CGROUP])[0].allowance
+
+
+def _allowance(window: Window, labels: Labels) -> Allowance:
+    used, limit, cpus = window.latest_of(labels, _MEMORY)
     return Allowance(
-        _stopped(window, best),
+        _stopped(window, labels),
         cpus,
         used / limit if used is not None and limit else None,
-        scaled(window.rate("cgroup", best, "refaults"), PAGE_MB),
+        scaled(window.rate("cgroup", labels, "refaults"), PAGE_MB),
     )
 
 
