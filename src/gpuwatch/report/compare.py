@@ -15,6 +15,8 @@ __all__ = ["Compared", "Comparison", "Recorded", "Renamed", "compare", "schema"]
 
 WORTH = 5.0
 """Per cent of GPU time from which on a wait is worth a fix."""
+HALF = 0.5
+"""Of a wait: whose loss of so much cannot be ruled out, is not said to be there still."""
 _NO_WAIT = {"COMPUTE", "UNKNOWN", "IDLE"}
 
 Outcome = Literal["worked", "partly", "failed", "replaced", "nothing", "unclear"]
@@ -59,9 +61,9 @@ class Renamed(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The whole comparison. Times are UTC; every key is always there.
 
-    `outcome` is of what the first side waited on most: `worked` (less, and faster), `partly` (less, not
-    surely faster), `replaced` (less, another wait took its place), `failed` (not less), `nothing` (no
-    wait of 5 % of GPU time to fix), `unclear` (too few independent pieces of time).
+    `outcome` is of what the first side waited on most: `worked` (less than half, and faster), `partly`
+    (less, but more than half or not surely faster), `replaced` (less, another wait took its place), `failed` (half of it at least is there still), `nothing` (no
+    wait of 5 % of GPU time to fix), `unclear` (it may be chance, or too little was seen to tell).
     """
 
     format: Literal[1]
@@ -163,18 +165,28 @@ def _judged(rows: tuple[Compared, ...]) -> tuple[Outcome, str]:
         said = "The job waited on nothing for long before: there was nothing to fix."
         return "nothing", f"{said} It does now: {new}." if new else said
     change = _change(worst)
-    if worst.significant is None or worst.after is None:
+    if (
+        worst.significant is None
+        or worst.before is None
+        or worst.after is None
+        or worst.low is None
+    ):
         return (
             "unclear",
             f"Whether it worked cannot be told: {change}, but too few independent stretches of time were seen.",
         )
-    if not worst.significant or worst.after >= (worst.before or 0.0):
+    grew = worst.significant and worst.after > worst.before
+    if grew or (not worst.significant and worst.low > -HALF * worst.before):
         return "failed", f"It did not work: {change}."
+    if not worst.significant:
+        return "unclear", f"Whether it worked cannot be told: {change}, which may be chance."
     if grown:
         return "replaced", f"It worked, but another wait took its place: {change}; {new}."
     faster = _faster(rows)
     if faster is None:
-        return "partly", f"{change}: less, but that the job is faster is not certain."
+        return "partly", f"It helped: {change}; that the job is faster is not certain."
+    if worst.after > HALF * worst.before:
+        return "partly", f"It helped: {change}; {faster}."
     return "worked", f"It worked: {change}; {faster}."
 
 

@@ -41,7 +41,7 @@ def _lines(found: Comparison, zone: tzinfo | None) -> Iterator[str]:
     told = [row for row in found.rows if _worth(row)]
     for title, rows in (
         ("Changed", [row for row in told if row.significant]),
-        ("Not changed, as far as can be told", [row for row in told if row.significant is False]),
+        ("As alike as each is to itself", [row for row in told if row.significant is False]),
         ("Cannot be told: too little was seen",
          [row for row in told if row.significant is None]),
     ):  # fmt: skip
