@@ -1,6 +1,7 @@
 """The page: whole by itself, without a script, and no name ever becomes markup."""
 
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -123,6 +124,28 @@ def test_a_page_is_whole_by_itself_and_has_no_script(plain: Seen) -> None:
         re.fullmatch(r"#[mp][0-9a-f]{10}", target) for target in plain.attributes.get("href", ())
     )
     assert not re.search(r"url\((?!#)|@import|https?:", hostile_page("gpu01"))
+
+
+def test_a_page_is_the_same_whatever_the_readers_matplotlibrc_says() -> None:
+    import matplotlib as mpl
+
+    before = hostile_page("gpu01")
+    with mpl.rc_context(
+        {"text.usetex": True, "axes.facecolor": "red", "svg.fonttype": "path", "font.size": 40}
+    ):
+        assert hostile_page("gpu01") == before
+
+
+def test_without_matplotlib_it_is_said_how_to_get_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["report", str(RECORDINGS / "net-loss"), "--html", str(tmp_path / "r.html")]) == 2
+    assert (
+        "pictures need matplotlib; run: uv tool install 'gpuwatch-tui[html]'"
+        in capsys.readouterr().err
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_recordings_page_says_the_answer_and_is_small(

@@ -15,8 +15,8 @@ from gpuwatch.report.palette import stylesheet, variable
 from gpuwatch.report.pictures import Shade, Span, lanes, lines
 from gpuwatch.report.series import Bins, Quantity, Series
 from gpuwatch.report.tracks import Drawn, blamed, drawn, shades, tracks
-from gpuwatch.report.types import Gap, Happening, Report
-from gpuwatch.report.words import duration, hours, money, peak_words, time_by_word
+from gpuwatch.report.types import Changes, Gap, Happening, Report
+from gpuwatch.report.words import duration, hours, money, peak_words, said, time_by_word
 from gpuwatch.verdict.thresholds import Thresholds, shown
 
 __all__ = ["Measured", "page"]
@@ -72,6 +72,7 @@ def _main(report: Report, measured: Measured) -> Iterator[Child]:
     yield from incidents(report)
     yield from recurring(report)
     yield from _hours(report)
+    yield from _changes(report.changes)
     yield from _gaps(report.gaps)
     yield from _events(report.events)
 
@@ -268,6 +269,32 @@ def _hours(report: Report) -> Iterator[Child]:
             "p",
             "No hour of the day stands out in round trips, retransmits or storage latency on several days.",
         )
+
+
+def _changes(changes: Changes | None) -> Iterator[Child]:
+    """Yield what other thresholds change for the job and its nodes; JSON has the ranks as well."""
+    if changes is None:
+        return
+    moved = (
+        f"{m.name} {shown(m.name, m.after)}, not {shown(m.name, m.before)}"
+        for m in changes.thresholds
+    )
+    yield el("h2", "What other thresholds change")
+    yield el("p", f"By {', '.join(moved) or 'the same thresholds'}.", class_="note")
+    yield _table(
+        ("from, UTC", "for", "whose", "before", "now"),
+        [
+            (
+                _instant(c.begin),
+                duration((c.end - c.begin).total_seconds()),
+                c.node or "the job",
+                said(c.before),
+                said(c.after),
+            )
+            for c in changes.verdicts
+            if c.scope != "rank"
+        ],
+    )
 
 
 def _gaps(gaps: Sequence[Gap]) -> Iterator[Child]:

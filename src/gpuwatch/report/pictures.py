@@ -8,7 +8,8 @@ there). Inks are drawn in stand-in colours, which become variables of CSS.
 import io
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import Element, fromstring
@@ -119,6 +120,11 @@ def lanes(rows: Sequence[Lane], span: Span, title: str) -> Element:
         span: of time.
         title: for those who cannot see it.
     """
+    with _plain(title):
+        return _lanes(rows, span, title)
+
+
+def _lanes(rows: Sequence[Lane], span: Span, title: str) -> Element:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -162,7 +168,26 @@ def lines(
         limit: a threshold, drawn as a dashed line.
         top: of the scale; None: of the values.
     """
-    figure, axes = _drawing(PANEL, span)
+    with _plain(title):
+        figure, axes = _drawing(PANEL, span)
+        _fill_in(axes, drawn, band, shades, limit)
+        highest = max(v for v in (0.0, *_values(drawn, band)) if v is not None)
+        axes.set_ylim(0, top or max(highest, limit or 0.0) * 1.08 or 1.0)
+        axes.locator_params(axis="y", nbins=4)
+        axes.grid(axis="y", color=_STAND_IN["rail"], linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        return _svg(figure, PANEL, title, [])
+
+
+def _fill_in(
+    axes: "Axes",
+    drawn: Sequence[Line],
+    band: Band | None,
+    shades: Iterable[Shade],
+    limit: float | None,
+) -> None:
+    """Draw all that a picture of lines shows, from back to front."""
     for shade in shades:
         axes.axvspan(shade.begin_s, shade.end_s, color=_STAND_IN[shade.ink], alpha=0.1, linewidth=0)
     if limit is not None:
@@ -171,13 +196,6 @@ def lines(
         _fill(axes, band)
     for line in drawn:
         _draw(axes, line)
-    highest = max(v for v in (0.0, *_values(drawn, band)) if v is not None)
-    axes.set_ylim(0, top or max(highest, limit or 0.0) * 1.08 or 1.0)
-    axes.locator_params(axis="y", nbins=4)
-    axes.grid(axis="y", color=_STAND_IN["rail"], linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    return _svg(figure, PANEL, title, [])
 
 
 def _values(drawn: Sequence[Line], band: Band | None) -> Iterable[float | None]:
@@ -220,12 +238,25 @@ def _draw(axes: "Axes", line: Line) -> None:
     )
 
 
-def _drawing(height: float, span: Span) -> "tuple[Figure, Axes]":
-    """Return an empty drawing whose horizontal axis is the time."""
+@contextmanager
+def _plain(title: str) -> Iterator[None]:
+    """Draw as nobody's matplotlibrc says, the same each time, with text as text."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib as mpl
     except ImportError:
         raise InputError("--html: pictures need matplotlib", f"run: {INSTALL}") from None
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(
+            {"svg.fonttype": "none", "svg.hashsalt": title, "text.parse_math": False}
+        )
+        yield
+
+
+def _drawing(height: float, span: Span) -> "tuple[Figure, Axes]":
+    """Return an empty drawing whose horizontal axis is the time."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
     figure.patch.set_visible(False)
     axes = figure.add_axes(
@@ -277,11 +308,8 @@ def _labels(row: Lane, number: int, span: Span) -> Iterable[Element]:
 
 def _svg(figure: "Figure", height: float, title: str, labels: Iterable[Element]) -> Element:
     """Return a drawing as part of a page."""
-    import matplotlib as mpl
-
     out = io.BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "text.parse_math": False}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     drawn = fromstring(out.getvalue())  # noqa: S314 - matplotlib's own, of our own words
     picture = el("svg", viewBox=f"0 0 {WIDTH:g} {height:g}", role="img", aria_label=title)
     used = set(re.findall(r"#([mp][0-9a-f]{10})\b", out.getvalue().decode()))

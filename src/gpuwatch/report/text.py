@@ -5,8 +5,17 @@ from datetime import datetime, tzinfo
 
 from gpuwatch.model.text import sanitize
 from gpuwatch.report.answer import answer
-from gpuwatch.report.types import Changes, Gap, Hourly, Report, Stretch, Words
-from gpuwatch.report.words import duration, hours, money, peak_words, shares, time_by_word, word
+from gpuwatch.report.types import Changes, Gap, Hourly, Report, Stretch
+from gpuwatch.report.words import (
+    duration,
+    hours,
+    money,
+    peak_words,
+    said,
+    shares,
+    time_by_word,
+    word,
+)
 from gpuwatch.verdict.advice import Advice, Known, advise, known, medium
 from gpuwatch.verdict.thresholds import Thresholds, shown
 
@@ -93,7 +102,7 @@ def _changes(changes: Changes, zone: tzinfo | None, form: str) -> Iterator[str]:
         length = duration((row.end - row.begin).total_seconds())
         at = f"{row.begin.astimezone(zone):{form}}"
         whose = "the job" if row.node is None else row.node
-        yield f"{at}  {length:>9}  {whose:12} {_said(row.before)} -> {_said(row.after)}"
+        yield f"{at}  {length:>9}  {whose:12} {said(row.before)} -> {said(row.after)}"
     if len(rows) > ROWS:
         yield f"and {len(rows) - ROWS} shorter stretches"
     if not rows:
@@ -103,11 +112,6 @@ def _changes(changes: Changes, zone: tzinfo | None, form: str) -> Iterator[str]:
         if changes.amount is not None and name in changes.amount:
             price = f"  {changes.amount[name]:+.2f}"
         yield f"  {name:22} {more:+10.4f} GPU hours{price}"
-
-
-def _said(words: Words) -> str:
-    blamed = ", ".join(culprit.id for culprit in words.culprits)
-    return word(words.state, words.cause) + (f" ({blamed})" if blamed else "")
 
 
 def _ledger(report: Report) -> Iterator[str]:

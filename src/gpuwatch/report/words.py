@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from gpuwatch.model.verdict import State
-from gpuwatch.report.types import Hourly, Report, Stretch
+from gpuwatch.report.types import Hourly, Report, Stretch, Words
 
 __all__ = [
     "WAITS",
@@ -12,6 +12,7 @@ __all__ = [
     "hours",
     "money",
     "peak_words",
+    "said",
     "shares",
     "time_by_word",
     "waits_of",
@@ -46,6 +47,12 @@ def hours(spent: float) -> str:
 def word(state: str, cause: str | None) -> str:
     """Return state and cause as one word: `STORAGE/read`."""
     return state if cause is None else f"{state}/{cause}"
+
+
+def said(words: Words) -> str:
+    """Return what a verdict says, with who is to blame."""
+    blamed = ", ".join(culprit.id for culprit in words.culprits)
+    return word(words.state, words.cause) + (f" ({blamed})" if blamed else "")
 
 
 def time_by_word(rows: Iterable[Stretch]) -> dict[str, float]:
