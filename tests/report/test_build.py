@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwatch.errors import InputError
@@ -263,6 +263,7 @@ def as_judged(steps: list[tuple[int, JobVerdict]]) -> Judged:
 
 
 @given(timelines)
+@settings(max_examples=50)
 def test_rows_of_one_scope_tile_the_time(steps: list[tuple[int, JobVerdict]]) -> None:
     report = build(SUBJECT, as_judged(steps), [])
     for rows in rows_by_scope(report).values():
@@ -273,6 +274,7 @@ def test_rows_of_one_scope_tile_the_time(steps: list[tuple[int, JobVerdict]]) ->
 
 
 @given(timelines)
+@settings(max_examples=50)
 def test_the_ledger_and_the_shares_add_up(steps: list[tuple[int, JobVerdict]]) -> None:
     report = build(SUBJECT, as_judged(steps), [])
     ledger = report.ledger
@@ -289,6 +291,7 @@ def test_the_ledger_and_the_shares_add_up(steps: list[tuple[int, JobVerdict]]) -
 
 
 @given(timelines)
+@settings(max_examples=50)
 def test_every_report_is_valid_by_its_schema_and_comes_back(
     steps: list[tuple[int, JobVerdict]],
 ) -> None:

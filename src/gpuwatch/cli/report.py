@@ -36,6 +36,7 @@ def report(given: Namespace) -> int:
     recording = gpuwatch.recording.open(given.recording)
     own, used = _own_and_used(recording.session, given)
     read = Reading(recording, given.begin, given.end)
+    page = None if given.html is None else _Page(read, Path(given.html))
     subject = read.subject(used)
     changes: Changes | None = None
     if not given.rejudge:
@@ -45,13 +46,12 @@ def report(given: Namespace) -> int:
     else:
         before, after = read.judged_anew(own), read.judged_anew(used)
         judged, changes = after, changed(subject, before, after, own.as_dict())
-    page = None if given.html is None else _Page(read)
     if page is not None:
         judged = page.activity.watched(judged)
     hours = by_hour(recording, *read.span_us)
     found = build(subject, judged, read.events(), read.damage(), changes, hours)
     if page is not None:
-        page.write(found, Path(given.html))
+        page.write(found)
     if given.json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif page is None:
@@ -62,24 +62,30 @@ def report(given: Namespace) -> int:
 class _Page:
     """The report as a page; what draws it is loaded here alone."""
 
-    def __init__(self, read: Reading) -> None:
+    def __init__(self, read: Reading, file: Path) -> None:
         from gpuwatch.report.activity import Activity
+        from gpuwatch.report.pictures import needed
         from gpuwatch.report.series import Bins
 
+        needed()
+        if not file.parent.is_dir():
+            raise InputError(f"{file}: there is no such folder")
         begin_us, end_us = read.span_us
         least_us = round(LEAST * read.recording.session.interval_s * 1e6)
         width_us = max(least_us, -(-(end_us - begin_us) // BINS))
         self._read = read
+        self._file = file
         self._bins = Bins(begin_us, width_us, -(-(end_us - begin_us) // width_us))
         self.activity = Activity(self._bins)
 
-    def write(self, found: Report, file: Path) -> None:
+    def write(self, found: Report) -> None:
         """Write the page, whole or not at all."""
         from gpuwatch.report.html import Measured, page
         from gpuwatch.report.series import QUANTITIES, measured
 
         drawn = tuple((q, measured(self._read.recording, q, self._bins)) for q in QUANTITIES)
         content = page(found, Measured(self._bins, self.activity.series(), drawn))
+        file = self._file
         unfinished = file.with_name(f".{file.name}.unfinished")
         try:
             unfinished.write_text(content, "utf-8")

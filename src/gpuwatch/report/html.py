@@ -43,9 +43,6 @@ def page(report: Report, measured: Measured) -> str:
     Args:
         report: to tell.
         measured: in the same time.
-
-    Raises:
-        InputError: matplotlib, which draws the pictures, is not installed.
     """
     head = el(
         "head",

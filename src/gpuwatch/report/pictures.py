@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import Element, fromstring
 
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DASHES", "INSTALL", "LANE", "Band", "Lane", "Line", "Shade", "Span", "lanes", "lines"]
+__all__ = [
+    "DASHES",
+    "INSTALL",
+    "LANE",
+    "Band",
+    "Lane",
+    "Line",
+    "Shade",
+    "Span",
+    "lanes",
+    "lines",
+    "needed",
+]
 
 INSTALL = "uv tool install 'gpuwatch-tui[html]'"
 WIDTH, LEFT, RIGHT = 960.0, 112.0, 12.0
@@ -110,6 +123,16 @@ class Band(NamedTuple):
 
     points: tuple[tuple[float, tuple[float, float, float] | None], ...]
     ink: str
+
+
+def needed() -> None:
+    """Ask whether what draws is there, before anything is read for it.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    if find_spec("matplotlib") is None:
+        raise InputError("--html: pictures need matplotlib", f"run: {INSTALL}")
 
 
 def lanes(rows: Sequence[Lane], span: Span, title: str) -> Element:
@@ -241,10 +264,8 @@ def _draw(axes: "Axes", line: Line) -> None:
 @contextmanager
 def _plain(title: str) -> Iterator[None]:
     """Draw as nobody's matplotlibrc says, the same each time, with text as text."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise InputError("--html: pictures need matplotlib", f"run: {INSTALL}") from None
+    import matplotlib as mpl
+
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(
