@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from gpuwatch.agent import catalogue, frame
 from gpuwatch.agent.metric import COUNTER, Labels, Value
 from gpuwatch.engine import run
+from gpuwatch.engine.collector import settle
 from gpuwatch.feed.decode import Decoder, Frame
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent, Hello, Sample, Tick
@@ -218,6 +219,7 @@ async def measured(nodes: int, ticks: int, usual: Rank, odd: Rank) -> tuple[Time
             for event in events:
                 yield event
 
+    settle()
     turns = asyncio.create_task(watch.turns())
     try:
         await run(feed(), Cluster(names, 1.0), timed, [timed])

@@ -14,6 +14,7 @@ import platformdirs
 
 from gpuwatch import __version__
 from gpuwatch.cli.jobs import described, nodes_of
+from gpuwatch.engine.collector import settle
 from gpuwatch.engine.run import Sink, run
 from gpuwatch.errors import GpuwatchError, UnreachableError
 from gpuwatch.feed.live import Live, Roster
@@ -125,6 +126,7 @@ class Watch:
 
     def start(self, wall_us: int, mono_us: int) -> tuple[Sink, ...]:
         """Begin the recording, if there is to be one; return who takes events."""
+        settle()
         if self._folder is None:
             return (self.attendance,)
         facts = Session(

@@ -48,7 +48,7 @@ LETTERS: dict[State, str] = {
 """One letter a state, for strips and maps."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True, gc=False):
     """A piece of evidence: a value against a threshold. `text` is made from the typed facts."""
 
     metric: str
@@ -58,14 +58,14 @@ class Finding(msgspec.Struct, frozen=True):
     text: str
 
 
-class Missing(msgspec.Struct, frozen=True):
+class Missing(msgspec.Struct, frozen=True, gc=False):
     """A signal that the verdict would have used and could not read, and why."""
 
     signal: str
     reason: str
 
 
-class Culprit(msgspec.Struct, frozen=True):
+class Culprit(msgspec.Struct, frozen=True, gc=False):
     """Who is to blame: `id` as a person would name it, on these nodes."""
 
     kind: Literal["node", "rank", "gpu", "port", "path", "mount", "job", "unknown"]
@@ -73,7 +73,7 @@ class Culprit(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """Another verdict that the evidence allows."""
 
     state: State
@@ -81,7 +81,7 @@ class Candidate(msgspec.Struct, frozen=True):
     confidence: float
 
 
-class Shares(msgspec.Struct, frozen=True):
+class Shares(msgspec.Struct, frozen=True, gc=False):
     """What a GPU (or the mean of several) did with its time in the window, each 0 to 1.
 
     `unknown` is the share that could not be told; the five sum to 1. `confidence` falls when the
@@ -96,7 +96,7 @@ class Shares(msgspec.Struct, frozen=True):
     levels: Literal["none", "table", "baseline", "learned", "gpm"] = "none"
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What one job, node or rank waits on.
 
     Times are viewer's monotonic microseconds, as `Event.arrived_us`. `episode_us` is when this
@@ -123,7 +123,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class Recurring(msgspec.Struct, frozen=True):
+class Recurring(msgspec.Struct, frozen=True, gc=False):
     """A loss too short to be confirmed by itself, confirmed by coming back."""
 
     scope: Literal["job", "node", "rank"]
@@ -136,7 +136,7 @@ class Recurring(msgspec.Struct, frozen=True):
     share: float
 
 
-class JobVerdict(msgspec.Struct, frozen=True, kw_only=True):
+class JobVerdict(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The verdicts of one tick: the job's, each node's, each rank's (in node and rank order)."""
 
     job: Verdict

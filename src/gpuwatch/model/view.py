@@ -71,14 +71,14 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
         return None if place is None else self.totals[place]
 
 
-class Point(msgspec.Struct, frozen=True, eq=False):
+class Point(msgspec.Struct, frozen=True, gc=False, eq=False):
     """Where all running totals of a node stood when a sample came."""
 
     sample: Sample
     totals: Mapping[str, Standing]
 
 
-class Window(msgspec.Struct, frozen=True, eq=False):
+class Window(msgspec.Struct, frozen=True, gc=False, eq=False):
     """A stretch of one node's time, between two of its samples.
 
     `_values` keeps what the last sample has, by scope and entity; all windows of a view share it.
@@ -151,12 +151,16 @@ class Window(msgspec.Struct, frozen=True, eq=False):
 
     def _each(self, scope: str, metric: str) -> Iterator[tuple[Labels, float, float]]:
         """Yield by how much one metric of every entity grew, and in how many seconds."""
-        place = catalogue.INDEX[scope][metric]
+        i = catalogue.INDEX[scope][metric]
+        last, first = self.last.totals[scope], self.first.totals[scope]
+        alike = first.places is last.places
         for row in self.last.sample.rows(scope):
-            end, start = self._ends(scope, row.labels)
-            seen_s = end[1][place] - start[1][place]
-            if seen_s > 0:
-                yield row.labels, end[0][place] - start[0][place], seen_s
+            labels = row.labels
+            place = last.places[labels]
+            end, end_s = last.totals[place]
+            start, start_s = (first.totals[place] if alike else first.of(labels)) or _UNREAD[scope]
+            if end_s[i] > start_s[i]:
+                yield labels, end[i] - start[i], end_s[i] - start_s[i]
 
     def _last(self, scope: str) -> dict[Labels, Values]:
         """Return what the last sample has of a scope, by entity."""
@@ -183,7 +187,7 @@ class Window(msgspec.Struct, frozen=True, eq=False):
         return last.totals[place], first.of(labels) or _UNREAD[scope]
 
 
-class NodeView(msgspec.Struct, frozen=True, eq=False):
+class NodeView(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One node at one instant.
 
     Attributes:
@@ -247,7 +251,7 @@ class NodeView(msgspec.Struct, frozen=True, eq=False):
         return None
 
 
-class View(msgspec.Struct, frozen=True, eq=False):
+class View(msgspec.Struct, frozen=True, gc=False, eq=False):
     """All nodes of the job at one tick, in the order of the job file.
 
     `progress` is what the job's own log tells; None when the job file names no log.

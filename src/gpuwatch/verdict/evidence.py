@@ -42,7 +42,7 @@ class Kind(NamedTuple):
     cause: str | None
 
 
-class Peers(msgspec.Struct, frozen=True):
+class Peers(msgspec.Struct, frozen=True, gc=False):
     """What a node's judgement takes from the others.
 
     Attributes:
@@ -76,7 +76,7 @@ class Peers(msgspec.Struct, frozen=True):
     limits: Mapping[str, tuple[float, ...]] = {}
 
 
-class Context(msgspec.Struct, frozen=True):
+class Context(msgspec.Struct, frozen=True, gc=False):
     """All that a cause may look at: one rank (None where ranks are not seen), its GPU, its node.
 
     `held` tells whether anybody has a context on the GPU, `absent` why a source, or
@@ -140,7 +140,7 @@ def once_a_node(look: Callable[[Context], _Found]) -> Callable[[Context], _Found
     return known
 
 
-class Signal(msgspec.Struct, frozen=True):
+class Signal(msgspec.Struct, frozen=True, gc=False):
     """A signal that a cause rests on: without it, `weight` of its confidence is gone."""
 
     subject: str
@@ -148,7 +148,7 @@ class Signal(msgspec.Struct, frozen=True):
     weight: float
 
 
-class Assessment(msgspec.Struct, frozen=True):
+class Assessment(msgspec.Struct, frozen=True, gc=False):
     """What one cause says of one rank.
 
     `score` is of the evidence, for less against; `coverage` the share of it that was readable;

@@ -32,7 +32,7 @@ _LATEST = Columns("gpu", "util_pct", "power_w")
 _NOT_MONITORED = Activity()
 
 
-class Gpu(msgspec.Struct, frozen=True):
+class Gpu(msgspec.Struct, frozen=True, gc=False):
     """One GPU over one window; None is what could not be read.
 
     `doubt` says in words why `shares` are less sure than they look; empty when they are not.
@@ -65,7 +65,7 @@ def unread(reason: str) -> Gpu:
     return Gpu(Shares(0.0, 0.0, 0.0, 0.0, 1.0), doubt=reason)
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """What was read of a GPU over one window; None is what could not be read.
 
     `told` is the utilisation that is reported, `util` that or what stands for it.

@@ -31,7 +31,7 @@ _LATEST_S = 2.0
 _JOB = "job"
 
 
-class State(msgspec.Struct, frozen=True):
+class State(msgspec.Struct, frozen=True, gc=False):
     """All that the judge carries from one tick to the next."""
 
     learned: dict[str, Learned] = {}
@@ -39,7 +39,7 @@ class State(msgspec.Struct, frozen=True):
     pace: Pace = Pace()
 
 
-class _Judged(msgspec.Struct, frozen=True):
+class _Judged(msgspec.Struct, frozen=True, gc=False):
     node: Opinion
     ranks: tuple[Opinion, ...]
 

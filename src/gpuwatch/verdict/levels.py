@@ -65,7 +65,7 @@ _FOLLOW = 0.02
 """How much of a longer round trip counts a tick: the first seconds of a fault look like good ones."""
 
 
-class Learned(msgspec.Struct, frozen=True, array_like=True):
+class Learned(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What one process on one GPU was seen to do: part of the judge's state.
 
     `process` is its pid, None where ranks are not seen: another process starts anew. `compute_w`
@@ -84,7 +84,7 @@ class Learned(msgspec.Struct, frozen=True, array_like=True):
     least_trip_ms: float | None = None
 
 
-class Levels(msgspec.Struct, frozen=True):
+class Levels(msgspec.Struct, frozen=True, gc=False):
     """Watts to compare a GPU's power with; `learned_w` is None until it may be trusted."""
 
     context_w: float

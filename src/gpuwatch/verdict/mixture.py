@@ -25,7 +25,7 @@ SPIN_TRAFFIC = 0.05
 """Device memory utilisation that a spinning collective may still show."""
 
 
-class Activity(msgspec.Struct, frozen=True):
+class Activity(msgspec.Struct, frozen=True, gc=False):
     """What GPM counts (Hopper and later), as shares: SMs with work, tensor cores, memory traffic."""
 
     sm: float | None = None
@@ -66,7 +66,7 @@ _WORKS = 0.75
 """SM activity from which on a GPU computes nearly all of the time."""
 
 
-class Mixture(msgspec.Struct, frozen=True):
+class Mixture(msgspec.Struct, frozen=True, gc=False):
     """What is known of a GPU's time: utilisation and power, what it may draw, and who holds it."""
 
     util: float | None

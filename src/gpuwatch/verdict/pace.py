@@ -26,7 +26,7 @@ _STEPS = 4
 """and of steps that vary, some few in a row are shorter than they are in the mean."""
 
 
-class Pace(msgspec.Struct, frozen=True, array_like=True):
+class Pace(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A running mean of the last seconds, and its best so far: part of the judge's state.
 
     `working_s` is how long the job has been judged to compute without a break; `step_s` is how

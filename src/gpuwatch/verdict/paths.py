@@ -31,7 +31,7 @@ _MOST_PATHS = 3
 """Bad ways that have no node in common are named one by one up to this many."""
 
 
-class Path(msgspec.Struct, frozen=True):
+class Path(msgspec.Struct, frozen=True, gc=False):
     """The way from one node to another, as the first sees it.
 
     `slow` tells how surely it is that, 0 to 1; `lossy` which share of segments surely is sent again.
@@ -44,7 +44,7 @@ class Path(msgspec.Struct, frozen=True):
     lossy: float | None
 
 
-class Blamed(msgspec.Struct, frozen=True):
+class Blamed(msgspec.Struct, frozen=True, gc=False):
     """Whom bad ways belong to, how surely at most, and whether that is one of two ends."""
 
     culprits: tuple[Culprit, ...]

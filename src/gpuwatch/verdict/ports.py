@@ -25,7 +25,7 @@ _AS_BAD = 0.5
 """Share of the worst port's badness from which on another is bad as well."""
 
 
-class PortFault(msgspec.Struct, frozen=True):
+class PortFault(msgspec.Struct, frozen=True, gc=False):
     """What is wrong with a port: how badly (0 to 1), what it is called, the fact, in words, and whose."""
 
     severity: float

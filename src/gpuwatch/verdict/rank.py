@@ -29,7 +29,7 @@ _TELLING = 0.5
 """Share of GPU time that must be known before a rank can be said not to wait."""
 
 
-class Opinion(msgspec.Struct, frozen=True):
+class Opinion(msgspec.Struct, frozen=True, gc=False):
     """What one tick says of a rank or a node, before time has its say.
 
     `ranking` has the likeliest first and is never empty; `wait` is the share in which it waited

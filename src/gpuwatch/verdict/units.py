@@ -20,7 +20,7 @@ _ENOUGH = 0.9
 """Share of the learning time that a slow window must be long."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class Look(msgspec.Struct, frozen=True, gc=False):
     """One node at one tick, and what it is judged with."""
 
     now_us: int
@@ -32,7 +32,7 @@ class Look(msgspec.Struct, frozen=True):
     thresholds: Thresholds
 
 
-class _Unit(msgspec.Struct, frozen=True):
+class _Unit(msgspec.Struct, frozen=True, gc=False):
     """A rank, or a GPU without: `name` is empty where there is neither to speak of."""
 
     name: str

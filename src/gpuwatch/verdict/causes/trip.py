@@ -41,7 +41,7 @@ _LATE_CAP = 0.5
 """Without good minutes to compare with, a long way may be all that this network has."""
 
 
-class Trips(msgspec.Struct, frozen=True):
+class Trips(msgspec.Struct, frozen=True, gc=False):
     """The slowest of a rank's paths to other ranks."""
 
     worst: Connection

@@ -19,7 +19,7 @@ _RATES = Columns(
 _SEGMENTS = Columns("connection", "out_segs", "retransmits", "spurious_retransmits")
 
 
-class Connection(msgspec.Struct, frozen=True):
+class Connection(msgspec.Struct, frozen=True, gc=False):
     """All connections of one role of a rank to one peer.
 
     `trip_ms` is the mean round trip, `swing` its mean deviation as a share of it; `again` the share

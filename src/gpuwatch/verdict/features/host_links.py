@@ -26,7 +26,7 @@ _NVLINK = Columns(
 )  # fmt: skip
 
 
-class Pcie(msgspec.Struct, frozen=True):
+class Pcie(msgspec.Struct, frozen=True, gc=False):
     """One GPU's PCIe link: as it is, as it could be, and as the best of its siblings is.
 
     `to_s` and `from_s` are bytes a second to and from the GPU, `used` the fuller direction's share
@@ -56,7 +56,7 @@ class Pcie(msgspec.Struct, frozen=True):
         return max(moved) / self.bytes_s if moved and self.bytes_s else None
 
 
-class Nvlink(msgspec.Struct, frozen=True):
+class Nvlink(msgspec.Struct, frozen=True, gc=False):
     """One GPU's NVLinks: `up` of them work, `sibling` is what the best of its siblings has.
 
     `bytes_s` is what all carry in the fuller direction, over the longer window, as a step that

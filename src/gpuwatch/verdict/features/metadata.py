@@ -7,7 +7,7 @@ from gpuwatch.model.view import Window
 __all__ = ["Metadata", "metadata"]
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class Metadata(msgspec.Struct, frozen=True, gc=False):
     """The mount whose requests for metadata take most time.
 
     `share` is what these are of the time of all its requests, `under_way` how many of them there

@@ -10,7 +10,7 @@ __all__ = ["Mount", "mounts"]
 _LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "zfs")
 
 
-class Mount(msgspec.Struct, frozen=True):
+class Mount(msgspec.Struct, frozen=True, gc=False):
     """One mount: `read_ms` is how long a read takes in all, `reading` how many are under way."""
 
     path: str

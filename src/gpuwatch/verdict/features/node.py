@@ -30,7 +30,7 @@ _DISK = Columns("disk", "busy_ms", "read_bytes", "write_bytes")
 _DONE = Columns("disk", "reads", "read_ms", "writes", "write_ms")
 
 
-class Nic(msgspec.Struct, frozen=True):
+class Nic(msgspec.Struct, frozen=True, gc=False):
     """One port; `used` is the fuller direction's share of the line rate."""
 
     name: str
@@ -43,7 +43,7 @@ class Nic(msgspec.Struct, frozen=True):
     down: bool
 
 
-class Disk(msgspec.Struct, frozen=True):
+class Disk(msgspec.Struct, frozen=True, gc=False):
     """One whole disk."""
 
     name: str
@@ -54,7 +54,7 @@ class Disk(msgspec.Struct, frozen=True):
     write_mb_s: float
 
 
-class Memory(msgspec.Struct, frozen=True):
+class Memory(msgspec.Struct, frozen=True, gc=False):
     """A node's memory: what comes back from swap."""
 
     swap_mb_s: float | None = None

@@ -7,7 +7,7 @@ from gpuwatch.model.view import Window
 __all__ = ["Placed", "placed"]
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """Where a rank's main process may run; `util` is its GPU's utilisation, None where not known."""
 
     far: bool

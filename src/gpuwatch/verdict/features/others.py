@@ -7,7 +7,7 @@ from gpuwatch.model.view import Window
 __all__ = ["Others", "others"]
 
 
-class Others(msgspec.Struct, frozen=True):
+class Others(msgspec.Struct, frozen=True, gc=False):
     """`cores` is None where it is not known: in a container the node's CPU time is everybody's.
 
     `forks_s` is how many processes are started a second.

@@ -17,7 +17,7 @@ _COUNTS = Columns(
 )  # fmt: skip
 
 
-class Pauses(msgspec.Struct, frozen=True):
+class Pauses(msgspec.Struct, frozen=True, gc=False):
     """One port over a slow window.
 
     `held` is the share of time in which the other end of its cable held it up, `holds` that in

@@ -27,7 +27,7 @@ _MEMORY = Columns("cgroup", "memory_bytes", "memory_limit_bytes", "cpus_allowed"
 _PERIODS = Columns("cgroup", "throttled_periods", "periods")
 
 
-class Waits(msgspec.Struct, frozen=True):
+class Waits(msgspec.Struct, frozen=True, gc=False):
     """Where a role's threads were found, as shares of their samples.
 
     `starved` tells whether only samples count in which the rank's GPU was idle: with a full
@@ -50,7 +50,7 @@ class Waits(msgspec.Struct, frozen=True):
         return max(families, key=lambda family: (self.shares.get(family, 0.0), family))
 
 
-class Role(msgspec.Struct, frozen=True):
+class Role(msgspec.Struct, frozen=True, gc=False):
     """The threads of one role: `run` and `delay` are shares of one CPU, a thread that uses any.
 
     `cores` is what all of them used together, `allowed` on how many CPUs any of them may run.
@@ -77,7 +77,7 @@ NO_ROLE = Role()
 """Of which nothing is known."""
 
 
-class Allowance(msgspec.Struct, frozen=True):
+class Allowance(msgspec.Struct, frozen=True, gc=False):
     """What a rank's control group lets it use.
 
     `throttled` is the share of periods in which a quota stopped it: 0 without a quota. `cpus` is
@@ -91,7 +91,7 @@ class Allowance(msgspec.Struct, frozen=True):
     refault_mb_s: float | None = None
 
 
-class Threads(msgspec.Struct, frozen=True):
+class Threads(msgspec.Struct, frozen=True, gc=False):
     """A rank: one process tree."""
 
     group: str

@@ -11,7 +11,7 @@ _AGAIN = ("packet_seq_err", "implied_nak_seq_err", "adaptive_retrans", "retrans_
 _ACTIVE = 4
 
 
-class Rdma(msgspec.Struct, frozen=True):
+class Rdma(msgspec.Struct, frozen=True, gc=False):
     """One port; what is rare over a slow window.
 
     `active` tells whether its link carries data, `bytes_s` what comes or goes, whichever is more;

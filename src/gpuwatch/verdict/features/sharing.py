@@ -9,7 +9,7 @@ from gpuwatch.verdict.features.rates import scaled
 __all__ = ["Guest", "Sharing", "sharing"]
 
 
-class Guest(msgspec.Struct, frozen=True):
+class Guest(msgspec.Struct, frozen=True, gc=False):
     """A rank that has a context on a GPU: `busy` is the part of a CPU that its main thread uses."""
 
     group: str
@@ -17,7 +17,7 @@ class Guest(msgspec.Struct, frozen=True):
     busy: float | None
 
 
-class Sharing(msgspec.Struct, frozen=True):
+class Sharing(msgspec.Struct, frozen=True, gc=False):
     """One GPU's ranks, and what processes hold of its memory that are no rank's main process.
 
     `others_bytes` is None where the driver lists none of the ranks: its process numbers are then not

@@ -7,7 +7,7 @@ from gpuwatch.model.view import Window
 __all__ = ["Softirq", "softirq"]
 
 
-class Softirq(msgspec.Struct, frozen=True):
+class Softirq(msgspec.Struct, frozen=True, gc=False):
     """`core` is the CPU with most soft interrupts; `dropped` a share of all packets that came.
 
     `squeezed` is how often a second a CPU had to stop with packets left.

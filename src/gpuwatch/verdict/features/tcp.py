@@ -16,7 +16,7 @@ _FEW_SEGMENTS = 200
 _Z = 1.96
 
 
-class Loss(msgspec.Struct, frozen=True):
+class Loss(msgspec.Struct, frozen=True, gc=False):
     """TCP's own view: `low` is the lower end of the 95 % interval of `rate`."""
 
     segments: float

@@ -12,7 +12,7 @@ _ENOUGH = 10.0
 _RUNS = ("run", "ready")
 
 
-class Workers(msgspec.Struct, frozen=True):
+class Workers(msgspec.Struct, frozen=True, gc=False):
     """How many were met running for each look at the main thread, by what the GPU did meanwhile.
 
     `idle` and `busy` say what that was; None of too few looks. `cores` is what those of all ranks of
