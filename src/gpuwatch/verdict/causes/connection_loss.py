@@ -47,9 +47,9 @@ def assess(context: Context) -> Assessment:
     opened = gate(wait, t)
     worst = _worst(context) if opened else None
     fault = _severity(context, worst) * (1 - reordering(context)) if worst else 0.0
-    fault *= 1 - _OVERFLOW * trip.queued(context)
     if worst is None or fault == 0:
         return NOTHING
+    fault *= 1 - _OVERFLOW * trip.queued(context)
     home = context.peers.homes.get(worst.peer, worst.peer)
     return assessment(
         context,

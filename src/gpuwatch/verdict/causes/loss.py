@@ -37,9 +37,9 @@ def assess(context: Context) -> Assessment:
     """Judge one rank."""
     loss, t, wait = context.host.loss, context.thresholds, waiting(context)
     fault = lossy(context) * (1 - reordering(context))
-    fault *= 1 - _OVERFLOW * trip.queued(context)
     if loss is None or fault == 0:
         return _far_end(context)
+    fault *= 1 - _OVERFLOW * trip.queued(context)
     rate = percent("tcp_retrans_segs", loss.rate, t.retransmit, "TCP segments lost")
     return assessment(
         context,

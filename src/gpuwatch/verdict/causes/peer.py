@@ -51,9 +51,8 @@ def assess(context: Context) -> Assessment:
     if opened == 0:
         return Assessment(*NAME, 0.0)
     network = max(_network(context), connection_loss.lossy(context), trip.severity(context))
-    blocked = max(read.severity(context), checkpoint.severity(context))
     own = max(
-        blocked * gate(input_lost(context), t),
+        _blocked(context),
         system.late(context),
         nvlink.severity(context),
         hung.held(context),
@@ -113,6 +112,12 @@ def _findings(context: Context) -> tuple[Finding | None, ...]:
         percent("nic", used, 1 - t.bandwidth_deficit, "fullest port of its line rate"),
         percent("tcp_out_of_order", host.disorder, t.out_of_order, "segments came out of order"),
     )
+
+
+def _blocked(context: Context) -> float:
+    """Return how surely the rank waits for its own reads or writes, 0 to 1."""
+    opened = gate(input_lost(context), context.thresholds)
+    return max(read.severity(context), checkpoint.severity(context)) * opened if opened else 0.0
 
 
 def opening(context: Context) -> float:
