@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import gpuwatch.recording
+from gpuwatch.errors import RecordingError
 from gpuwatch.recording import schema
 from gpuwatch.recording.reader import Recording
 from gpuwatch.report.series import (
@@ -164,3 +165,12 @@ def test_a_wide_bin_is_as_exact_from_some_of_its_readings() -> None:
     rows = [disk(second) for second in range(1200)]
     (found,) = measured(recording(disk=rows), STORAGE_BYTES, Bins(0, 600 * SECOND, 2))
     assert all(value == pytest.approx(1.0) for value in found.values)
+
+
+def test_a_table_that_is_none_is_told_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "disk.parquet"
+    file.write_bytes(b"PAR1" + b"x" * 100 + b"PAR1")
+    lazy = pl.scan_parquet(file, schema=schema.schema("disk"))
+    of = cast("Recording", SimpleNamespace(table=lambda _: lazy))
+    with pytest.raises(RecordingError, match="a table of the recording cannot be read"):
+        measured(of, STORAGE_BYTES, TEN)

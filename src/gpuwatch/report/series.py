@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuwatch.errors import RecordingError
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NETWORK", "QUANTITIES", "RETRANSMITS", "RTT", "STORAGE_BYTES", "STORAGE_LATENCY",
-    "Bins", "Quantity", "Series", "measured",
+    "Bins", "Quantity", "Series", "collected", "measured",
 ]  # fmt: skip
 
 PAUSE_S = 10.0
@@ -156,6 +158,21 @@ def measured(
     return _together(found, quantity, bins)
 
 
+def collected(rows: "pl.LazyFrame") -> "pl.DataFrame":
+    """Return rows of a recording, in pieces that memory bears.
+
+    Raises:
+        RecordingError: what they are read from is not what the recording says.
+    """
+    from gpuwatch.recording.segment import READ_ERRORS
+
+    try:
+        return rows.collect(engine="streaming")
+    except READ_ERRORS as error:
+        reason = str(error).partition("\n")[0]
+        raise RecordingError(f"a table of the recording cannot be read: {reason}") from None
+
+
 Key = tuple[str | None, str | None]
 Sums = dict[int, tuple[float, float]]
 """What grew and what it is divided by, by the number of the bin."""
@@ -203,12 +220,11 @@ def _portion(
     rows = table.filter(at_us.is_between(bins.begin_us, end_us, closed="left"))
     if source.only is not None:
         rows = rows.filter(pl.col(source.only[0]) == source.only[1])
-    binned = (
+    binned = collected(
         _parts(rows, source, keys, _stride_us(bins))
         .filter(pl.col("grown").is_not_null() & pl.col("over").is_not_null())
         .group_by(*keys, ((at_us - bins.begin_us) // bins.width_us).alias("bin"))
         .agg(pl.col("grown").sum(), pl.col("over").sum())
-        .collect(engine="streaming")
     )
     for *key, number, grown, over in binned.select(*keys, "bin", "grown", "over").iter_rows():
         node, entity = (*key, None)[:2]

@@ -10,7 +10,7 @@ from gpuwatch.model.progress import expressions_of
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.report.activity import Activity
 from gpuwatch.report.ledger import booked_on
-from gpuwatch.report.series import QUANTITIES, Bins, measured
+from gpuwatch.report.series import QUANTITIES, Bins, collected, measured
 from gpuwatch.report.timeline import Moments
 from gpuwatch.report.types import Report
 
@@ -124,11 +124,10 @@ def _steps(recording: "Recording", bins: Bins) -> Values:
         return tuple(found)
     import polars as pl
 
-    rows = (
+    rows = collected(
         recording.table("progress")
         .filter((pl.col("expression") == "step") & (pl.col("node") == asked.node))
         .select(pl.col("t").dt.epoch("us"), "line")
-        .collect()
     )
     expression, last = Expression(asked.step), None
     steps: dict[int, list[tuple[int, float]]] = defaultdict(list)
