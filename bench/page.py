@@ -1,10 +1,11 @@
 """Opens the pages of the bundled recordings in Chromium, without a screen: `make html-check`.
 
 Each is drawn in the light and in the dark, on a narrow screen and on paper, into build/html-check,
-to be looked at. Fails where the browser writes anything to its console, asks for anything else than
+to be looked at; `--picture FILE` keeps the top of the first one for the documents. Fails where the browser writes anything to its console, asks for anything else than
 the page, or draws nothing. That the console is heard is tried first, on a page with an error.
 """
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -25,6 +26,8 @@ WAYS = {
     "narrow": ("--window-size=500,4200",),
 }
 LEAST_COLOURS = 50
+TOP = (0, 0, 1100, 960)
+"""Of the page, for the documents."""
 
 
 def browse(page: Path, *options: str) -> list[str]:
@@ -48,8 +51,18 @@ def drawn(picture: Path) -> bool:
     return colours is not None and len(colours) >= LEAST_COLOURS
 
 
+def keep(picture: Path) -> None:
+    """Keep the top of a page as a picture of few colours."""
+    with Image.open(OUT / "net-loss-light.png") as whole:
+        top = whole.convert("RGB").crop(TOP).quantize(64, dither=Image.Dither.NONE)
+        top.save(picture, optimize=True)
+
+
 def main() -> int:
     """Draw all pages; return 1 where something is wrong with one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--picture", type=Path)
+    kept: Path | None = parser.parse_args().picture
     if shutil.which("chromium") is None:
         print("chromium is not installed: apt-get install chromium", file=sys.stderr)
         return 1
@@ -74,6 +87,8 @@ def main() -> int:
         wrong += browse(page, f"--print-to-pdf={paper}")
         if not paper.read_bytes().startswith(b"%PDF"):
             wrong.append(f"{paper}: not printed")
+    if kept is not None and not wrong:
+        keep(kept)
     print("\n".join(wrong) or f"{OUT}: look at the pictures", file=sys.stderr)
     return bool(wrong)
 

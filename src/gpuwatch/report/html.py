@@ -76,7 +76,10 @@ def _main(report: Report, measured: Measured) -> Iterator[Child]:
 
 def _head(report: Report) -> Element:
     nodes = sorted(report.share)
-    span = f"{_instant(report.begin)} to {_instant(report.end)} UTC"
+    end = _instant(report.end)
+    if report.begin.astimezone(UTC).date() == report.end.astimezone(UTC).date():
+        end = end.partition(" ")[2]
+    span = f"{_instant(report.begin)} to {end} UTC"
     return el(
         "header",
         el("h1", report.job),
