@@ -23,19 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "DASHES",
-    "INSTALL",
-    "LANE",
-    "Band",
-    "Lane",
-    "Line",
-    "Shade",
-    "Span",
-    "lanes",
-    "lines",
-    "needed",
-]
+__all__ = ["DASHES", "Band", "Lane", "Line", "Shade", "Span", "lanes", "lines", "needed"]
 
 INSTALL = "uv tool install 'gpuwatch-tui[html]'"
 WIDTH, LEFT, RIGHT = 960.0, 112.0, 12.0
@@ -45,7 +33,8 @@ LANE = 20.0
 LETTER = 12.0
 """Width from which on a piece of a lane has its letter."""
 AXIS = 26.0
-PANEL = 148.0
+PANEL, HEAD = 148.0, 6.0
+"""Height of a picture of lines, and of what is free above them."""
 TICKS = 9
 _STEPS_S = (
     1,
@@ -152,7 +141,7 @@ def _lanes(rows: Sequence[Lane], span: Span, title: str) -> Element:
     from matplotlib.path import Path
 
     height = LANE * len(rows) + AXIS
-    figure, axes = _drawing(height, span)
+    figure, axes = _drawing(height, 0.0, span)
     axes.set_ylim(len(rows), 0)
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
@@ -192,7 +181,7 @@ def lines(
         top: of the scale; None: of the values.
     """
     with _plain(title):
-        figure, axes = _drawing(PANEL, span)
+        figure, axes = _drawing(PANEL, HEAD, span)
         _fill_in(axes, drawn, band, shades, limit)
         highest = max(v for v in (0.0, *_values(drawn, band)) if v is not None)
         axes.set_ylim(0, top or max(highest, limit or 0.0) * 1.08 or 1.0)
@@ -274,16 +263,14 @@ def _plain(title: str) -> Iterator[None]:
         yield
 
 
-def _drawing(height: float, span: Span) -> "tuple[Figure, Axes]":
+def _drawing(height: float, head: float, span: Span) -> "tuple[Figure, Axes]":
     """Return an empty drawing whose horizontal axis is the time."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
     figure.patch.set_visible(False)
     axes = figure.add_axes(
-        (LEFT / WIDTH, AXIS / height, (WIDTH - LEFT - RIGHT) / WIDTH, 1 - (AXIS + 6) / height)
-        if height == PANEL
-        else (LEFT / WIDTH, AXIS / height, (WIDTH - LEFT - RIGHT) / WIDTH, 1 - AXIS / height)
+        (LEFT / WIDTH, AXIS / height, (WIDTH - LEFT - RIGHT) / WIDTH, 1 - (AXIS + head) / height)
     )
     axes.patch.set_visible(False)
     axes.set_xlim(0, span.seconds)
