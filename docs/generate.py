@@ -159,7 +159,7 @@ def _verdicts() -> Iterator[str]:
     )
     yield ""
     yield "## Causes"
-    for assess in causes.CAUSES:
+    for _, assess in causes.CAUSES:
         head, _, rest = (inspect.getdoc(inspect.getmodule(assess)) or "").partition(": ")
         yield ""
         yield f"### {head}"
