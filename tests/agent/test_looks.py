@@ -10,8 +10,9 @@ from agent.kit import stat_text
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.ranks import Rank
 from gpuwatch.agent.sources import threads
-from gpuwatch.agent.thread import STAT_EVERY, Access, Gone, Look, Thread, Watched
-from gpuwatch.agent.turns import IN_SLEEP, IN_TURN, LOOKS, Turns, Unseen
+from gpuwatch.agent.thread import STAT_EVERY, Access, Gone, Look, Thread
+from gpuwatch.agent.turns import IN_SLEEP, IN_TURN, LOOKS, Turns
+from gpuwatch.agent.watch import Unseen, Watch, Watched
 
 
 class Fake:
@@ -150,7 +151,8 @@ def test_loaders_take_turns_and_none_is_forgotten(tmp_path: Path) -> None:
         watched = Watched(Still(reader.host, tid, tid, Access()), is_main=True)
         watched.rank = rank
         watched.role = "main" if tid == 1 else "loader"
-        reader._watched[tid, tid] = watched
+        reader._watches[tid] = Watch(reader.host, tid, Access())
+        reader._watches[tid].threads[tid] = watched
     reader._sort(1000.0)
     for _ in range(5):
         before = sum(looked.values())
@@ -180,6 +182,7 @@ def test_a_crowd_that_sleeps_is_looked_at_seldom_and_one_that_runs_often(tmp_pat
     looked = [w for _ in range(16) for w in turns.rest()]
     assert Counter(w.thread.pid for w in looked) == {1000: 16 * IN_SLEEP, 2000: 16 * IN_TURN}
     assert len(set(map(id, looked))) == len(looked)
+    turns.regroup()
     turns.sort(every[:50], 1000.0, 5.0, lambda: {1000})
     assert len(turns.rest()) == IN_TURN  # few are no crowd
 

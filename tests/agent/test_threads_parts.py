@@ -11,7 +11,8 @@ from agent.kit import stat_text
 from gpuwatch.agent.host import Host, Options
 from gpuwatch.agent.ranks import Census, Rank, _pattern, stat_of
 from gpuwatch.agent.sources import threads
-from gpuwatch.agent.thread import Access, Look, Thread, Watched
+from gpuwatch.agent.thread import Access, Look, Thread
+from gpuwatch.agent.watch import Watch, Watched
 
 
 class Node:
@@ -194,10 +195,11 @@ def test_a_helper_that_sleeps_tells_nothing_of_its_loader(
 
     reader = threads.Reader(Host(str(tmp_path)), lambda: 1000.0)
     rank = Rank("g", "0", None, cast("Any", None), (), (), None)
+    reader._watches[7] = Watch(reader.host, 7, Access())
     for tid in (7, 8):
         watched = Watched(Asleep(reader.host, 7, tid, Access()), is_main=tid == 7)
         watched.hot_until = hot_until if tid == 8 else 0.0
-        reader._watched[7, tid] = watched
+        reader._watches[7].threads[tid] = watched
         watched.rank, watched.role = rank, "loader"
     reader._sort(1000.0)
     reader.sample()

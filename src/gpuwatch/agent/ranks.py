@@ -71,6 +71,11 @@ class Process(object):
         self.environ: Optional[Dict[str, str]] = None
         self.command: Optional[bytes] = None
 
+    def is_still(self, stat: Stat) -> bool:
+        """Tell whether a reading of its stat file says what the one before said."""
+        before = self.start, self.ppid, self.session, self.comm
+        return before == (stat.start, stat.ppid, stat.session, stat.comm)
+
     @property
     def identity(self) -> Tuple[str, str]:
         """RANK and LOCAL_RANK, "" where the environment has none or may not be read."""
@@ -205,7 +210,7 @@ class Census(object):
             self._processes.pop(pid, None)
         elif stat.ppid == 2:
             self._kernel.add(pid)
-        else:
+        elif known is None or now - known.born_at <= YOUNG_S or not known.is_still(stat):
             same = known is not None and known.start == stat.start
             born_at = min(now, self._booted_at + stat.start / TICKS_A_SECOND)
             process = Process(pid, stat, known.born_at if known and same else born_at)

@@ -7,13 +7,13 @@ every few looks, come stat, and the kernel stack (root), at three times the cost
 """
 
 import errno
-from typing import List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import NamedTuple, Optional, Set, Tuple
 
 from gpuwatch.agent import waits
 from gpuwatch.agent.host import Host, Kept
 from gpuwatch.agent.lines import after
-from gpuwatch.agent.ranks import Rank, stat_of
-from gpuwatch.agent.tally import Totals, growth
+from gpuwatch.agent.ranks import stat_of
+from gpuwatch.agent.tally import growth
 
 IDLE = b"0 0 0"
 """schedstat of a kernel that keeps no scheduler statistics: it tells nothing."""
@@ -207,26 +207,6 @@ class Thread(object):
             if kept is self._stack and error.errno not in (errno.ESRCH, errno.EMFILE, errno.ENFILE):
                 self._access.stack = False
             return None
-
-
-class Watched(object):
-    """A thread under watch, with the rank and role that it counts for.
-
-    Attributes:
-        skipped: states of GPUs in the samples in which it was not looked at as it slept: they
-            count when the next look shows that it has slept all the time.
-    """
-
-    __slots__ = ("hot_until", "is_main", "rank", "role", "skipped", "thread", "totals")
-
-    def __init__(self, thread: Thread, *, is_main: bool) -> None:
-        self.thread = thread
-        self.is_main = is_main
-        self.hot_until = 0.0
-        self.skipped: List[Mapping[Optional[int], str]] = []
-        self.rank: Optional[Rank] = None
-        self.role = ""
-        self.totals = Totals()
 
 
 def _times(raw: bytes) -> Tuple[int, int]:

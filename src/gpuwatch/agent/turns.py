@@ -1,15 +1,12 @@
 """Whose turn it is: which threads are looked at in each sample, which in turn, and which seldom."""
 
 from collections import Counter
-from typing import Callable, Dict, Iterable, List, Set, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
-from gpuwatch.agent.host import Host
 from gpuwatch.agent.ranks import Rank
-from gpuwatch.agent.thread import Watched
+from gpuwatch.agent.watch import Watched
 
 ROLES = ("main", "loader", "checkpoint", "worker")
-HOT_SHARE = 0.02
-"""Part of a CPU from which a thread is looked at in each sample."""
 MAX_HOT = 256
 LOOKS = 16
 """Of those, main threads of ranks aside, so many are looked at in each sample, in turn: at 40 us a
@@ -60,13 +57,22 @@ class Turns(object):
         self.close_s = CLOSE_S
         self._running = Ring()
         self._asleep = Ring()
-        self._is_counted = False
+        self._sorted: List[Watched] = []
+        self._others: List[Watched] = []
+        self._warm: Dict[Watched, None] = {}
+        self._is_grouped = False
+        self._parted: Optional[Tuple[Set[Watched], Set[int]]] = None
         self._counts: Dict[Tuple[int, str], int] = {}
         self._sampled: Dict[Tuple[int, str], int] = {}
 
     def regroup(self) -> None:
         """Take it that threads came, ended, or are another rank's or role's now."""
-        self._is_counted = False
+        self._is_grouped = False
+
+    def warm(self, watched: Watched) -> None:
+        """Take it that a thread uses a CPU: `hot_until` lies ahead."""
+        if not watched.is_main:
+            self._warm[watched] = None
 
     def sort(
         self,
@@ -77,6 +83,9 @@ class Turns(object):
     ) -> None:
         """Choose anew, and count by rank and role.
 
+        Thousands of threads are gone through only when those that are looked at in each sample are
+        others than before.
+
         Args:
             watched: all threads.
             now: seconds, monotonic.
@@ -84,29 +93,38 @@ class Turns(object):
             asleep: tells processes of which no other threads run than are looked at; only asked in a
                 crowd.
         """
-        mains: List[Watched] = []
-        busy: List[Watched] = []
-        rest: List[Watched] = []
-        for each in watched:
-            if each.is_main:
-                mains.append(each)
-            else:
-                (busy if each.hot_until > now else rest).append(each)
-        mains.sort(key=lambda w: ROLES.index(w.role))
-        busy.sort(key=lambda w: w.thread.share or 0.0, reverse=True)
-        first = mains + busy
-        ranks = sum(w.role == "main" for w in mains)
+        if not self._is_grouped:
+            self._group(watched)
+        self._warm = {each: None for each in self._warm if each.hot_until > now}
+        busy = sorted(self._warm, key=lambda w: w.thread.share or 0.0, reverse=True)
+        first = self._sorted + busy
+        ranks = sum(w.role == "main" for w in self._sorted)
         self.mains, self.hot.all = first[:ranks], first[ranks:MAX_HOT]
-        rest += first[MAX_HOT:]
-        self.is_crowd = len(rest) > KEPT_REST
-        pids = asleep() if self.is_crowd else set()
-        self._running.all = [each for each in rest if each.thread.pid not in pids]
-        self._asleep.all = [each for each in rest if each.thread.pid in pids] if pids else []
+        chosen = set(first[:MAX_HOT])
+        self.is_crowd = len(self._sorted) + len(self._others) - len(chosen) > KEPT_REST
+        self._part(chosen, asleep() if self.is_crowd else set())
         self.close_s = max(CLOSE_S, 3 * len(self.hot.all) / LOOKS / rate_hz)
-        if not self._is_counted:
-            self._is_counted = True
-            self._counts = Counter((id(w.rank), w.role) for w in first + rest)
         self._sampled = Counter((id(w.rank), w.role) for w in self.mains + self.hot.all)
+
+    def _group(self, watched: Iterable[Watched]) -> None:
+        """Tell main threads from others, and count all."""
+        every = list(watched)
+        mains = [each for each in every if each.is_main]
+        self._sorted = sorted(mains, key=lambda w: ROLES.index(w.role))
+        self._others = [each for each in every if not each.is_main]
+        self._warm = {each: None for each in self._others if each.hot_until > 0}
+        self._counts = Counter((id(w.rank), w.role) for w in every)
+        self._parted = None
+        self._is_grouped = True
+
+    def _part(self, chosen: Set[Watched], asleep: Set[int]) -> None:
+        """Part what is not looked at in each sample by whether its process sleeps, if that changed."""
+        if self._parted == (chosen, asleep):
+            return
+        self._parted = chosen, asleep
+        rest = [each for each in self._sorted + self._others if each not in chosen]
+        self._running.all = [each for each in rest if each.thread.pid not in asleep]
+        self._asleep.all = [each for each in rest if each.thread.pid in asleep]
 
     def rest(self) -> List[Watched]:
         """Return those of the others whose turn it is."""
@@ -116,46 +134,3 @@ class Turns(object):
         """Return how many threads a rank has in a role, and how many of them are sampled."""
         key = id(rank), role
         return self._counts.get(key, 0), self._sampled.get(key, 0)
-
-
-class Unseen(object):
-    """CPU time of a process beyond what the threads that are looked at used.
-
-    Args:
-        host: whose process.
-        pid: of the process.
-    """
-
-    __slots__ = ("_at", "_seen_ns", "_stat", "_used_ns")
-
-    def __init__(self, host: Host, pid: int) -> None:
-        self._stat = host.keep("/proc/%d/stat" % pid, 1024)
-        self._at = 0.0
-        self._used_ns = self._seen_ns = -1
-
-    def is_much(self, now: float, seen_ns: int) -> bool:
-        """Tell whether another thread may be hot, since the last call; at the first any may.
-
-        Args:
-            now: seconds, monotonic.
-            seen_ns: CPU time of its threads, as far as they are looked at.
-        """
-        used_ns = self._read()
-        is_first = self._used_ns < 0
-        unseen_ns = (used_ns - self._used_ns) - (seen_ns - self._seen_ns)
-        passed_ns = (now - self._at) * 1e9
-        self._at, self._used_ns, self._seen_ns = now, used_ns, seen_ns
-        return is_first or used_ns < 0 or unseen_ns >= HOT_SHARE * passed_ns
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        self._stat.close()
-
-    def _read(self) -> int:
-        """Return user and system time (proc_pid_stat(5), in ticks of 10 ms), -1 where it is not told."""
-        try:
-            raw = self._stat.read()
-            user, system = raw[raw.rfind(b")") + 2 :].split(None, 13)[11:13]
-            return (int(user[:20]) + int(system[:20])) * 10000000
-        except (OSError, ValueError):
-            return -1

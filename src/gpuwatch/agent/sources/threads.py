@@ -7,7 +7,7 @@ so), when a rank ended, when NVML names other processes, and now and then.
 """
 
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from gpuwatch.agent.host import Host, Member
 from gpuwatch.agent.lines import after
@@ -23,10 +23,11 @@ from gpuwatch.agent.metric import (
     Values,
 )
 from gpuwatch.agent.ranks import CHECKPOINT, Census, Process, Rank
-from gpuwatch.agent.tally import Io, Tally
-from gpuwatch.agent.thread import Access, Gone, Thread, Watched, is_strange, owner
-from gpuwatch.agent.turns import HOT_SHARE, KEPT_REST, LOOKS, ROLES, Turns, Unseen
+from gpuwatch.agent.tally import Tally
+from gpuwatch.agent.thread import Access, Gone, is_strange, owner
+from gpuwatch.agent.turns import KEPT_REST, LOOKS, ROLES, Turns
 from gpuwatch.agent.waits import STORAGE
+from gpuwatch.agent.watch import HOT_SHARE, Watch, Watched
 
 ROWS = (
     Metric("group", "thread_group", LABEL, "str", "", "group", "Ranks of one job: `slurm:ID`, `rdzv:ADDRESS:PORT`, `match:PATTERN` or `session:ID-START`."),
@@ -87,13 +88,10 @@ class Reader(object):
         self._stat = host.keep("/proc/stat")
         self._access = Access()
         self._ranks: List[Rank] = []
-        self._watched: Dict[Tuple[int, int], Watched] = {}
+        self._watches: Dict[int, Watch] = {}
         self._turns = Turns()
-        self._unseen: Dict[int, Unseen] = {}
-        self._io: Dict[int, Io] = {}
         self._tally = Tally()
         self._tick = 0
-        self._sizes: Dict[int, int] = {}
         self._scanned_at: Optional[float] = None
         self._forks = b""
         self._holders: Set[int] = set()
@@ -137,10 +135,8 @@ class Reader(object):
 
     def close(self) -> None:
         """Give all descriptors back."""
-        for watched in self._watched.values():
-            watched.thread.close()
-        for kept in list(self._io.values()) + list(self._unseen.values()):
-            kept.close()
+        for watch in self._watches.values():
+            watch.close()
 
     def _visit(self, watched: Watched, now: float, states: States) -> bool:
         """Look at a thread whose turn it is, but not each time at one that sleeps; tell whether."""
@@ -170,6 +166,7 @@ class Reader(object):
         if thread.share is not None and thread.share >= HOT_SHARE:
             self._unsorted = self._unsorted or watched.hot_until <= now
             watched.hot_until = now + COOL_S
+            self._turns.warm(watched)
         samples = [states] if look.moved else [states] + watched.skipped
         watched.skipped = []
         if look.wait not in TELLING and not watched.is_main and watched.hot_until <= now:
@@ -193,8 +190,9 @@ class Reader(object):
             self._ranks = [rank for rank in self._ranks if rank is not watched.rank]
         self._turns.regroup()
         watched.rank = None
-        watched.thread.close()
-        self._watched.pop((watched.thread.pid, watched.thread.tid), None)
+        watch = self._watches.get(watched.thread.pid)
+        if watch is not None:
+            watch.lose(watched.thread.tid)
         if watched.is_main:
             self._again = True
             board = self.host.board
@@ -225,48 +223,40 @@ class Reader(object):
         self._scanned_at = now
         self._again = False
         self._unsorted = True
-        self._ranks = self._census.ranks()
-        alive: Set[Tuple[int, int]] = set()
+        before = {rank: rank for rank in self._ranks}
+        self._ranks = [before.get(rank, rank) for rank in self._census.ranks()]
         job: List[Member] = []
         for rank in self._ranks:
             for role, processes in _by_role(rank):
                 for process in processes:
                     job.append(Member(process.pid, rank.group, rank.rank, role, rank.gpu))
-                    alive.update(self._watch(rank, role, process))
+                    self._follow(rank, role, process.pid)
         if self.host.board.job != tuple(job):
             self.host.board.job = tuple(job)
-        pids = {member.pid for member in job}
-        for key in set(self._watched) - alive:
-            self._watched.pop(key).thread.close()
-        kinds: Tuple[Dict[int, Any], ...] = (self._io, self._sizes, self._unseen)
-        for of_process in kinds:
-            for pid in set(of_process) - pids:
-                del of_process[pid]
+        for pid in set(self._watches) - {member.pid for member in job}:
+            self._watches.pop(pid).close()
+            self._turns.regroup()
 
-    def _watch(self, rank: Rank, role: str, process: Process) -> List[Tuple[int, int]]:
-        """Put all threads of a process under watch; return their keys."""
-        pid = process.pid
-        try:
-            tids = [int(n) for n in self.host.listdir("/proc/%d/task" % pid) if n.isdigit()]
-        except OSError:
-            return []
-        if pid not in self._io:
-            self._io[pid] = Io(self.host, pid)
-        main = self._watched.get((pid, pid))
-        self._sizes[pid] = main.thread.threads if main and main.thread.threads else len(tids)
-        keys = []
-        for tid in tids:
-            watched = self._watched.get((pid, tid))
-            if watched is None and len(self._watched) >= MAX_THREADS:
-                break
-            if watched is None:
-                thread = Thread(self.host, pid, tid, self._access)
-                watched = self._watched[pid, tid] = Watched(thread, is_main=tid == pid)
-            own = "worker" if role == "main" and tid != pid else role
+    def _follow(self, rank: Rank, role: str, pid: int) -> None:
+        """Put all threads of a process under watch."""
+        watch = self._watches.get(pid)
+        if watch is None:
+            watch = self._watches[pid] = Watch(self.host, pid, self._access)
+        if not watch.list(rank, role):
+            return
+        watch.follow(MAX_THREADS - self._count())
+        self._turns.regroup()
+        for watched in watch.threads.values():
+            own = "worker" if role == "main" and not watched.is_main else role
             checkpoint = own == "worker" and CHECKPOINT.search(watched.thread.comm)
             self._assign(watched, rank, "checkpoint" if checkpoint else own)
-            keys.append((pid, tid))
-        return keys
+
+    def _count(self) -> int:
+        return sum(len(watch.threads) for watch in self._watches.values())
+
+    def _threads(self) -> Iterator[Watched]:
+        for watch in self._watches.values():
+            yield from watch.threads.values()
 
     def _assign(self, watched: Watched, rank: Optional[Rank], role: str) -> None:
         self._turns.regroup()
@@ -279,23 +269,17 @@ class Reader(object):
         """Choose whose turn it is from now on."""
         self._unsorted = False
         rate_hz = self.host.board.thread_rate_hz
-        self._turns.sort(self._watched.values(), now, rate_hz, lambda: self._asleep(now))
-        self._again = self._again or any(
-            w.thread.threads not in (0, self._sizes.get(w.thread.pid))
-            for w in self._turns.mains + self._turns.hot.all
-            if w.is_main
-        )
+        self._turns.sort(self._threads(), now, rate_hz, lambda: self._asleep(now))
+        self._again = self._again or any(watch.has_changed for watch in self._watches.values())
 
     def _asleep(self, now: float) -> Set[int]:
         """Return the ranks' processes that did no more than what was seen of them."""
         asleep = set()
         for rank in self._ranks:
-            pid = rank.main.pid
-            if pid not in self._unseen:
-                self._unseen[pid] = Unseen(self.host, pid)
+            watch = self._watches.get(rank.main.pid)
             seen = [self._tally.totals(_labels(rank, role)) for role in ("main", "worker")]
-            if not self._unseen[pid].is_much(now, sum(totals.run_ns for totals in seen)):
-                asleep.add(pid)
+            if watch and not watch.unseen.is_much(now, sum(totals.run_ns for totals in seen)):
+                asleep.add(watch.pid)
         return asleep
 
     def _group_rows(self, rank: Rank) -> List[Tuple[str, Labels, Values]]:
@@ -326,12 +310,13 @@ class Reader(object):
         """Sum what these processes moved; None where there are none, or one hides it."""
         read = written = 0
         for process in processes:
-            main = self._watched.get((process.pid, process.pid))
-            if main is None or main.thread.still >= STILL:
+            watch = self._watches.get(process.pid)
+            main = watch.main if watch else None
+            if watch is None or main is None or main.thread.still >= STILL:
                 continue  # a process that sleeps moves nothing
             if main.thread.threads > KEPT_REST and (self._tick + process.pid) % 2:
                 continue  # the kernel sums up all its threads
-            moved = self._io[process.pid].moved()
+            moved = watch.io.moved()
             if moved is None:
                 self._io_hidden = True
                 return None
@@ -348,7 +333,7 @@ class Reader(object):
     def _missing(self) -> Dict[str, str]:
         missing: Dict[str, str] = {}
         access = self._access
-        access.strange &= set(self._io)
+        access.strange &= set(self._watches)
         refused = access.refused - access.strange
         access.strange.update(pid for pid in refused if is_strange(self.host, pid))
         access.refused.clear()
@@ -359,7 +344,7 @@ class Reader(object):
         if self._io_hidden:
             missing["threads.io"] = "not permitted"
         self._io_hidden = False
-        if len(self._watched) >= MAX_THREADS:
+        if self._count() >= MAX_THREADS:
             missing["threads.threads"] = "more than %d" % MAX_THREADS
         return missing
 
