@@ -1,9 +1,15 @@
 """On which mount a path lies, by the kernel's list alone."""
 
 import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gpuwatch.agent import mountinfo
+from gpuwatch.agent.host import Host
 
 ROOT_LINE = "22 1 8:2 / / rw - ext4 /dev/sda2 rw"
 
@@ -31,3 +37,50 @@ def test_a_path_on_what_was_mounted_over_or_under_is_told_apart() -> None:
     told = [mount.source if mount else None for mount in found.values()]
     assert told == ["/dev/sda2", "three", "/dev/sda2", "/dev/sda2", "three"]
     assert mountinfo.holding("/a", parsed[1:]) is None
+
+
+NAMES = st.sampled_from(["a", "b", "c", ".", ".."])
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
+LINKS = st.dictionaries(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=2).map("/".join),
+    st.tuples(st.sampled_from(["", "/"]), PATHS).map("".join),
+    max_size=5,
+)
+
+
+@given(links=LINKS, path=PATHS)
+@settings(max_examples=60, deadline=None)
+def test_links_lead_where_the_kernel_follows_them(links: dict[str, str], path: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve()
+        for link, target in links.items():
+            with suppress(OSError):
+                (root / link).parent.mkdir(parents=True, exist_ok=True)
+                (root / link).symlink_to(f"{root}{target}" if target[0] == "/" else target)
+        mounts = mountinfo.parse(ROOT_LINE.encode())
+        found = mountinfo.followed(f"{root}/{path}", mounts, mounts, Host("").readlink)
+        try:
+            end = (root / path).resolve(strict=True)
+        except (OSError, RuntimeError):
+            return  # a loop, or nothing there
+        assert found == str(end)
+
+
+def test_no_link_is_read_where_a_server_would_be_asked(tmp_path: Path) -> None:
+    """`/data` leads to Lustre, and out of it again: that is not looked at, nor a mount point."""
+    table = [ROOT_LINE, "23 22 0:3 / /lustre rw - lustre mds@tcp:/fs rw"]
+    mounts = mountinfo.parse("\n".join(table).encode())
+    (tmp_path / "lustre").mkdir()
+    (tmp_path / "data").symlink_to("lustre/project")
+    (tmp_path / "lustre/project").symlink_to("/tmp")
+    (tmp_path / "loop").symlink_to("loop")
+    asked: list[str] = []
+
+    def readlink(path: str) -> str:
+        asked.append(path)
+        return Host(str(tmp_path)).readlink(path)
+
+    assert mountinfo.followed("/data/run", mounts, mounts, readlink) == "/lustre/project/run"
+    assert asked == ["/data"]
+    assert mountinfo.followed("/loop/x", mounts, mounts, readlink) == "/loop/x"
+    assert len(asked) < 2 * mountinfo.MAX_LINKS

@@ -140,6 +140,18 @@ def test_capacity_is_told_of_local_disks_and_dev_shm(tmp_path: Path) -> None:
     assert reading.missing["mounts.free_bytes.xfs"].endswith("it lies below /scratch (autofs)")
 
 
+def test_a_path_of_the_job_counts_as_what_its_links_lead_to(tmp_path: Path) -> None:
+    """A file system of an unknown type is shown only where a path of the job lies on it."""
+    lines = [ROOT_LINE, "24 22 0:9 / /b rw - newfs server:/fs rw"]
+    write(tmp_path, "/proc/self/mountinfo", "\n".join(lines))
+    (tmp_path / "data").symlink_to("/b/project")
+    host = Walked(str(tmp_path))
+    assert "/b" not in mounts(host)
+    host.options = Options(paths=("/data/run",))
+    assert "/b" in mounts(host)
+    assert not any(mountinfo.covers("/b", path) for path in host.paths)
+
+
 def test_a_root_on_nfs_leaves_only_the_size_of_dev_shm(tmp_path: Path) -> None:
     lines = ["22 1 0:30 / / rw - nfs 10.0.0.1:/root rw", "23 22 0:6 / /dev rw - devtmpfs dev rw",
              "24 23 0:24 / /dev/shm rw - tmpfs shm rw,size=65536k"]  # fmt: skip
@@ -254,7 +266,8 @@ def test_the_mounts_of_the_job_files_paths_are_shown_whatever_they_are(tmp_path:
         path, kind, _ = name.split()
         assert set(found[f"mount {name}"].values()) == {None}
         assert reading.missing[f"mounts.counters.{kind}"] == f"{path}: {why}"
-    assert {"/tmp", "/"} == {path for path in host.paths if not path.startswith("/proc/")}
+    walked = {path for path in host.paths if not path.startswith("/proc/")}
+    assert walked == {"/tmp", "/", "/n", "/tmp/x"}  # the last two may be links
     assert sum(name.startswith("mount /n/") for name in found) == source.MAX_REMOTE - 4 + 1
 
 

@@ -7,7 +7,7 @@ mounted below it: which paths may be walked at all is decided here, before anybo
 
 import posixpath
 import re
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 REMOTE = re.compile(
     r"(nfs4?|lustre|fuse|fuseblk|fuse\..+|ceph|cifs|smb3|beegfs\w*|gpfs|wekafs|9p|virtiofs|afs|dvs"
@@ -29,6 +29,8 @@ ESCAPE = re.compile(r"\\([0-7]{3})")
 PASSWORD = re.compile(r"(\A|//)[^/@]*:[^/@]*@")
 """`user:password@` in a source; what follows says where the data is."""
 MAX_LINE = 65536
+MAX_LINKS = 40
+"""Symbolic links on the way of one path, as the kernel bounds them (path_resolution(7))."""
 
 
 class Mount(NamedTuple):
@@ -160,6 +162,50 @@ def may_be_walked(path: str, mounts: Sequence[Mount], own: Sequence[Mount]) -> b
     if mount is None or mount.type in KERNELS:
         return False
     return _is_still(mount, own) and hindrance(mount, mounts, own) is None
+
+
+def followed(
+    path: str, mounts: Sequence[Mount], own: Sequence[Mount], readlink: Callable[[str], str]
+) -> str:
+    """Return where a path leads through the symbolic links that can be read without asking anyone.
+
+    `/data -> /lustre/project` is Lustre's. The walk ends where a network file system begins: what
+    lies below is on it, unless a link there leads out. A mount point is no link, and not asked.
+
+    Args:
+        path: absolute.
+        mounts: of the namespace in which it is meant.
+        own: of the agent's namespace, as above.
+        readlink: reads one link, below folders that are none; raises OSError where there is none.
+    """
+    points = {mount.path for mount in mounts}
+    done, links = "/", 0
+    names = path.split("/")[::-1]
+    while names:
+        name = names.pop()
+        step = posixpath.normpath(posixpath.join(done, name))
+        target = ""
+        if name not in ("", ".", "..") and step not in points and links < MAX_LINKS:
+            target = _target(step, mounts, own, readlink)
+        if target:
+            links += 1
+            names.extend(target.split("/")[::-1])
+            done = "/" if target.startswith("/") else done
+        else:
+            done = step
+    return done
+
+
+def _target(
+    step: str, mounts: Sequence[Mount], own: Sequence[Mount], readlink: Callable[[str], str]
+) -> str:
+    """Return what a link holds, "" where it is none or may not be looked at."""
+    if not may_be_walked(posixpath.dirname(step), mounts, own):
+        return ""
+    try:
+        return readlink(step)
+    except OSError:
+        return ""
 
 
 def covers(folder: str, path: str) -> bool:

@@ -183,7 +183,7 @@ class Reader(object):
         Those that the job file's paths lie on are, whatever they are: as if local only where it is
         known that nobody is asked.
         """
-        holding = [mountinfo.holding(path, self._mounts) for path in self._host.options.paths]
+        holding = [self._holding(path) for path in self._host.options.paths]
         self._named = [mount for mount in holding if mount is not None and mount.path != SHM]
         each = mountinfo.once(self._mounts, self._named)
         still = [mount for mount in self._named if mount.type in mountinfo.STILL]
@@ -192,6 +192,14 @@ class Reader(object):
         self._clients = {}
         local = [mount for mount in each if mount.is_local or mount in still][:MAX_CANDIDATES]
         self._local = [(m, mountinfo.hindrance(m, self._mounts, self._own)) for m in local]
+
+    def _holding(self, path: str) -> Optional[Mount]:
+        """Return the mount that a path of the job file leads to."""
+        root = "" if self._folder == SELF else self._folder + "/root"
+        end = mountinfo.followed(
+            path, self._mounts, self._own, lambda link: self._host.readlink(root + link)
+        )
+        return mountinfo.holding(end, self._mounts)
 
     def _stats(self) -> bytes:
         if not any(mount.type in NFS for mount in self._remote):
