@@ -17,7 +17,8 @@ import pytest
 from agent.kit import named, read, reader
 from gpuwatch.agent.host import Host, Options
 from gpuwatch.agent.metric import Absent
-from gpuwatch.agent.ranks import Census, stat_of
+from gpuwatch.agent.process import stat_of
+from gpuwatch.agent.ranks import Census
 from gpuwatch.agent.thread import Access, Thread
 
 USER_HZ_MS = 10

@@ -8,8 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.kit import read
 from gpuwatch.agent import mountinfo
-from gpuwatch.agent.host import Host
+from gpuwatch.agent.host import Host, Options
 
 ROOT_LINE = "22 1 8:2 / / rw - ext4 /dev/sda2 rw"
 
@@ -84,3 +85,16 @@ def test_no_link_is_read_where_a_server_would_be_asked(tmp_path: Path) -> None:
     assert asked == ["/data"]
     assert mountinfo.followed("/loop/x", mounts, mounts, readlink) == "/loop/x"
     assert len(asked) < 2 * mountinfo.MAX_LINKS
+
+
+def test_a_path_of_the_job_counts_as_what_its_links_lead_to(tmp_path: Path) -> None:
+    """A file system of an unknown type is shown only where a path of the job lies on it."""
+    lines = [ROOT_LINE, "24 22 0:9 / /b rw - newfs server:/fs rw"]
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text("\n".join(lines))
+    (tmp_path / "data").symlink_to("/b/project")
+    shown = {}
+    for paths in ((), ("/data/run",)):
+        reading = read("mounts", Host(str(tmp_path), Options(paths=paths)))
+        shown[paths] = [labels[0] for _, labels, _ in reading.rows]
+    assert shown == {(): ["/"], ("/data/run",): ["/b", "/"]}

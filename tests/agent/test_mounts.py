@@ -140,18 +140,6 @@ def test_capacity_is_told_of_local_disks_and_dev_shm(tmp_path: Path) -> None:
     assert reading.missing["mounts.free_bytes.xfs"].endswith("it lies below /scratch (autofs)")
 
 
-def test_a_path_of_the_job_counts_as_what_its_links_lead_to(tmp_path: Path) -> None:
-    """A file system of an unknown type is shown only where a path of the job lies on it."""
-    lines = [ROOT_LINE, "24 22 0:9 / /b rw - newfs server:/fs rw"]
-    write(tmp_path, "/proc/self/mountinfo", "\n".join(lines))
-    (tmp_path / "data").symlink_to("/b/project")
-    host = Walked(str(tmp_path))
-    assert "/b" not in mounts(host)
-    host.options = Options(paths=("/data/run",))
-    assert "/b" in mounts(host)
-    assert not any(mountinfo.covers("/b", path) for path in host.paths)
-
-
 def test_a_root_on_nfs_leaves_only_the_size_of_dev_shm(tmp_path: Path) -> None:
     lines = ["22 1 0:30 / / rw - nfs 10.0.0.1:/root rw", "23 22 0:6 / /dev rw - devtmpfs dev rw",
              "24 23 0:24 / /dev/shm rw - tmpfs shm rw,size=65536k"]  # fmt: skip

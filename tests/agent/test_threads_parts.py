@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from agent.kit import stat_text
 from gpuwatch.agent.host import Host, Options
-from gpuwatch.agent.ranks import Census, Rank, _pattern, stat_of
+from gpuwatch.agent.process import stat_of
+from gpuwatch.agent.ranks import Census, Rank, _pattern
 from gpuwatch.agent.sources import threads
 from gpuwatch.agent.thread import Access, Look, Thread
 from gpuwatch.agent.watch import Watch, Watched

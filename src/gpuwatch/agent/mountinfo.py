@@ -200,7 +200,9 @@ def _target(
     step: str, mounts: Sequence[Mount], own: Sequence[Mount], readlink: Callable[[str], str]
 ) -> str:
     """Return what a link holds, "" where it is none or may not be looked at."""
-    if not may_be_walked(posixpath.dirname(step), mounts, own):
+    folder = posixpath.dirname(step)
+    above = [mount for mount in mounts if covers(mount.path, folder)]
+    if not (may_be_walked(folder, mounts, own) and all(_is_still(m, own) for m in above)):
         return ""
     try:
         return readlink(step)

@@ -12,6 +12,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Pattern, Set, Tup
 
 from gpuwatch.agent import allow, nccl
 from gpuwatch.agent.host import Host
+from gpuwatch.agent.process import NUMBER, Process, stat_of
 
 MAX_NEW = 1500
 """Processes looked at for the first time in one scan; the rest wait for the next."""
@@ -21,8 +22,6 @@ ROUNDS = 12
 TICKS_A_SECOND = 100
 """USER_HZ, in which /proc/PID/stat tells when a process began, after the node did."""
 MAX_UPTIME_S = 1e10
-MAX_DIGITS = 20
-"""Of a number in a stat file."""
 YOUNG_S = 30.0
 """Until this age each scan looks again: a launcher forks first and becomes the rank by exec."""
 MAX_ENVIRON = 1 << 18
@@ -41,47 +40,6 @@ SERVANT = re.compile(
     rb"resource_tracker|semaphore_tracker|multiprocessing\.forkserver|compile_worker"
 )
 """Python children that load nothing: trackers, fork servers, compilers."""
-NUMBER = re.compile(r"\d{1,7}\Z")
-
-
-class Stat(NamedTuple):
-    """What is used of a /proc/PID/stat or /proc/PID/task/TID/stat (proc(5))."""
-
-    comm: bytes
-    state: str
-    ppid: int
-    session: int
-    major_faults: int
-    threads: int
-    start: int
-
-
-class Process(object):
-    """One process, as far as it was looked at."""
-
-    __slots__ = ("born_at", "comm", "command", "environ", "pid", "ppid", "session", "start")
-
-    def __init__(self, pid: int, stat: Stat, born_at: float) -> None:
-        self.pid = pid
-        self.ppid = stat.ppid
-        self.start = stat.start
-        self.session = stat.session
-        self.comm = stat.comm
-        self.born_at = born_at
-        self.environ: Optional[Dict[str, str]] = None
-        self.command: Optional[bytes] = None
-
-    def is_still(self, stat: Stat) -> bool:
-        """Tell whether a reading of its stat file says what the one before said."""
-        before = self.start, self.ppid, self.session, self.comm
-        return before == (stat.start, stat.ppid, stat.session, stat.comm)
-
-    @property
-    def identity(self) -> Tuple[str, str]:
-        """RANK and LOCAL_RANK, "" where the environment has none or may not be read."""
-        environ = self.environ or {}
-        rank, local = environ.get("RANK", ""), environ.get("LOCAL_RANK", "")
-        return rank if NUMBER.match(rank) else "", local if NUMBER.match(local) else ""
 
 
 class Rank(NamedTuple):
@@ -94,26 +52,6 @@ class Rank(NamedTuple):
     loaders: Tuple[Process, ...]
     checkpoints: Tuple[Process, ...]
     world_size: Optional[int]
-
-
-def stat_of(raw: bytes) -> Optional[Stat]:
-    """Parse a stat file, None where it is none; comm may hold anything, so its end is the last `)`."""
-    end = raw.rfind(b")")
-    fields = raw[end + 2 :].split(None, 20)
-    try:
-        if max(map(len, fields[:20])) > MAX_DIGITS:
-            return None
-        return Stat(
-            comm=raw[raw.index(b"(") + 1 : end],
-            state=fields[0].decode("ascii"),
-            ppid=int(fields[1]),
-            session=int(fields[3]),
-            major_faults=int(fields[9]),
-            threads=int(fields[17]),
-            start=int(fields[19]),
-        )
-    except (ValueError, IndexError):
-        return None
 
 
 class Census(object):

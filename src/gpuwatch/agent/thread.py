@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional, Set, Tuple
 from gpuwatch.agent import waits
 from gpuwatch.agent.host import Host, Kept
 from gpuwatch.agent.lines import after
-from gpuwatch.agent.ranks import stat_of
+from gpuwatch.agent.process import stat_of
 from gpuwatch.agent.tally import growth
 
 IDLE = b"0 0 0"

@@ -22,7 +22,8 @@ from gpuwatch.agent.metric import (
     Value,
     Values,
 )
-from gpuwatch.agent.ranks import CHECKPOINT, Census, Process, Rank
+from gpuwatch.agent.process import Process
+from gpuwatch.agent.ranks import CHECKPOINT, Census, Rank
 from gpuwatch.agent.tally import Tally
 from gpuwatch.agent.thread import Access, Gone, is_strange, owner
 from gpuwatch.agent.turns import KEPT_REST, LOOKS, ROLES, Turns
