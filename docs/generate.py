@@ -135,8 +135,9 @@ verdict must lead it by `score` for `suspect_after`, or by more for less long; t
 confirmed, and it stays for `dwell`, so that it does not blink.
 
 What a GPU does is taken from its power between three levels, idle, spinning in a collective and computing, never from its
-utilisation alone, which reads 100 % while it spins. The levels come from a table by GPU model, then from the GPU's own
-minutes at work. The table's figures are published ones or estimates; none was measured on a GPU by this project."""
+utilisation alone, which reads 100 % while it spins. The levels come from a table by GPU model, then from the
+recording of a good run that the job file may name (`baseline`: what the GPU that worked least drew over 30 s of full work),
+then from the GPU's own minutes at work where those were as good. The table's figures are published ones or estimates; none was measured on a GPU by this project."""
 
 
 NEXT = """\

@@ -22,7 +22,7 @@ from gpuwatch.verdict.thresholds import parse
 __all__ = ["described", "job_of", "nodes_of"]
 
 _UNUSED = (
-    "group", "baseline", "preflight", "alerts", "record.max_size", "record.keep",
+    "group", "preflight", "alerts", "record.max_size", "record.keep",
 )  # fmt: skip
 """Keys of a job file that are checked, and that nothing in this version acts on."""
 

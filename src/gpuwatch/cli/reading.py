@@ -19,7 +19,7 @@ from gpuwatch.recording.reader import Recording
 from gpuwatch.report.build import Subject
 from gpuwatch.report.timeline import Clock
 from gpuwatch.report.types import Gap
-from gpuwatch.verdict.judge import Judge
+from gpuwatch.verdict.judge import Judge, State
 from gpuwatch.verdict.thresholds import ROWS, Thresholds
 
 __all__ = ["Reading", "thresholds_of"]
@@ -76,7 +76,7 @@ class Reading:
     def judged_anew(self, thresholds: Thresholds) -> list[tuple[Tick, JobVerdict]]:
         """Return the ticks with the verdicts that this version gives by these thresholds."""
         facts = self.recording.session
-        judge = Judge(thresholds)
+        judge = Judge(thresholds, State(baseline=facts.baseline))
         self._others.clear()
         kept = _Kept(self._range)
         cluster = Cluster(facts.nodes, facts.interval_s, expressions_of(facts.job_file))

@@ -13,6 +13,7 @@ import msgspec
 import platformdirs
 
 from gpuwatch import __version__
+from gpuwatch.cli.baseline import levels_of
 from gpuwatch.cli.jobs import described, nodes_of
 from gpuwatch.engine.collector import settle
 from gpuwatch.engine.run import Sink, run
@@ -29,7 +30,7 @@ from gpuwatch.model.view import View
 from gpuwatch.recording import Recorder, Session, create
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.transports import Transports
-from gpuwatch.verdict.judge import Judge
+from gpuwatch.verdict.judge import Judge, State
 from gpuwatch.verdict.thresholds import Thresholds
 
 __all__ = ["Attendance", "Watch", "folder_of", "until_done"]
@@ -118,7 +119,8 @@ class Watch:
         """Take a job, where it is recorded (None: nowhere), and what was prepared to reach it."""
         self.job = job
         self.names = tuple(node.name for node in job.nodes)
-        self.judge = Judge(Thresholds(**job.thresholds))
+        self._baseline = levels_of(job.baseline) if job.baseline else {}
+        self.judge = Judge(Thresholds(**job.thresholds), State(baseline=self._baseline))
         self.attendance = Attendance(self.names)
         self.feed = Live(nodes_of(job), job.interval_s, transports, _roster_of(job))
         self.recorder: Recorder | None = None
@@ -137,6 +139,7 @@ class Watch:
             started_mono_us=mono_us,
             version=__version__,
             thresholds=dict(Thresholds(**self.job.thresholds).as_dict()),
+            baseline=self._baseline,
             job_file=described(self.job),
         )
         self.recorder = create(self._folder, facts, state=self.judge.state)

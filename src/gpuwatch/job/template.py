@@ -39,6 +39,9 @@ nodes: {nodes}
 # Interfaces that count, and line rates that the kernel does not know.
 #network: {{interfaces: [eth0, "mlx5_*"], line_rate: {{eth0: 25Gbit}}}}
 
+# Recording of a good run of this job on such GPUs: what full work draws is known from the first second.
+#baseline: recordings/good
+
 # What a GPU costs an hour: then the report tells what the waits cost.
 #cost: {{gpu_hour: 2.10, currency: USD}}
 

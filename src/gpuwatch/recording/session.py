@@ -47,6 +47,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         started_mono_us: viewer's monotonic clock then, as in `Event.arrived_us`.
         version: of gpuwatch that wrote it.
         thresholds: by name, as the judge had them.
+        baseline: watts of full work in a good run by GPU model, as the judge had them.
         job_file: the job file, normalised; secrets are the caller's to leave out.
         catalogue: the rows that it was written with.
         format: of the recording.
@@ -59,6 +60,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     started_mono_us: int
     version: str
     thresholds: dict[str, float | int | str | bool | None] = {}
+    baseline: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
     job_file: dict[str, Any] = {}
     catalogue: tuple[Column, ...] = msgspec.field(default_factory=_columns)
     format: int = FORMAT

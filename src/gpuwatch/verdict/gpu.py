@@ -121,6 +121,7 @@ def read(
     partner: bool,
     learned: Learned | None,
     thresholds: Thresholds,
+    baseline_w: float | None = None,
     rests: float | None = None,
 ) -> Gpu:
     """Return what a GPU did in a window.
@@ -135,11 +136,12 @@ def read(
         partner: whether there is a second rank that it could wait for.
         learned: what its process did before.
         thresholds: of the judge.
+        baseline_w: what full work drew in a good run.
         rests: as in `seen`.
     """
     known = None
     if now.limit_w:
-        known = levels(str(labels[2]), now.limit_w, learned, thresholds)
+        known = levels(str(labels[2]), now.limit_w, learned, thresholds, baseline_w)
     mixture = Mixture(
         now.util, now.power_w, now.memory, now.throttled, known, occupied, partner, thresholds,
         now.activity,

@@ -32,11 +32,19 @@ _JOB = "job"
 
 
 class State(msgspec.Struct, frozen=True, gc=False):
-    """All that the judge carries from one tick to the next."""
+    """All that the judge carries from one tick to the next.
+
+    Attributes:
+        learned: what each GPU's process was seen to do.
+        tracks: what is shown of each node, rank and the job.
+        pace: of the job's steps.
+        baseline: watts of full work in a good run, by GPU model.
+    """
 
     learned: dict[str, Learned] = {}
     tracks: dict[str, Track] = {}
     pace: Pace = Pace()
+    baseline: dict[str, float] = {}
 
 
 class _Judged(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +68,7 @@ class Judge:
         self._learned = dict(state.learned)
         self._tracks = dict(state.tracks)
         self._pace = state.pace
+        self._baseline = state.baseline
         self._survey: tuple[int, Survey] | None = None
         self._judged: dict[str, _Judged] = {}
 
@@ -74,7 +83,9 @@ class Judge:
 
     def state(self) -> bytes:
         """Return all that lasts, to be recorded."""
-        return msgspec.msgpack.encode(State(self._learned, self._tracks, self._pace))
+        return msgspec.msgpack.encode(
+            State(self._learned, self._tracks, self._pace, self._baseline)
+        )
 
     def node(self, view: View, node: NodeView) -> tuple[Verdict, ...]:
         """Judge one node: its ranks' verdicts, then the node's own, last."""
@@ -88,7 +99,7 @@ class Judge:
             why = f"watching since {slow.seconds:.0f} s"
             since = Finding("samples", slow.seconds, "s", t.fast_window, why)
             return (self._blank(view, node, why, since),)
-        look = Look(view.now_us, node, fast, slow, latest, survey, t)
+        look = Look(view.now_us, node, fast, slow, latest, survey, t, self._baseline)
         ranks, group = opinions(look, self._learned)
         named = tuple(r for r in ranks if r.rank)
         ours = [r for r in ranks if r.group == group]

@@ -5,7 +5,7 @@ Figures marked `published` were posted by users of that model; `estimate` scales
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -85,35 +85,51 @@ class Learned(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Levels(msgspec.Struct, frozen=True, gc=False):
-    """Watts to compare a GPU's power with; `learned_w` is None until it may be trusted."""
+    """Watts to compare a GPU's power with; `learned_w` is None until it may be trusted.
+
+    `source` says where that level is from: this process's own good minutes, a recording of a good
+    run, or, of all levels, the table.
+    """
 
     context_w: float
     spin_w: float
     spin_max_w: float
     compute_w: float
     learned_w: float | None
+    source: Literal["table", "baseline", "learned"]
 
 
-def levels(model: str, limit_w: float, learned: Learned | None, thresholds: Thresholds) -> Levels:
+def levels(
+    model: str,
+    limit_w: float,
+    learned: Learned | None,
+    thresholds: Thresholds,
+    baseline_w: float | None = None,
+) -> Levels:
     """Return the levels of one GPU.
+
+    Own good minutes replace those of a good run where they are as good: whoever comes late to a slow
+    run has none, and the most that it then did is no full work.
 
     Args:
         model: product name.
         limit_w: enforced power limit.
         learned: what this process did before; None when it is new.
         thresholds: where a level stops being sure.
+        baseline_w: what full work drew in a good run; None where none is known.
     """
     row = _row(model)
     spin_w = row.spin * limit_w
-    own = None
-    if learned is not None:
-        own = learned.compute_w if learned.compute_w >= spin_w + RESOLUTION * limit_w else None
+    own_w = learned.compute_w if learned is not None else 0.0
+    full_w = max(own_w, min(baseline_w or 0.0, limit_w))
+    sure = full_w >= spin_w + RESOLUTION * limit_w
     return Levels(
         row.context * limit_w,
         spin_w,
         thresholds.spin_power * limit_w,
         thresholds.compute_power * limit_w,
-        own,
+        full_w if sure else None,
+        "table" if not sure else "learned" if own_w >= full_w else "baseline",
     )
 
 

@@ -88,7 +88,7 @@ class Mixture(msgspec.Struct, frozen=True, gc=False):
         if util is None:
             found = Shares(*split, 0.0, 0.0, 0.0, "gpm") if split else self.activity.least()
             return found, "utilisation is not reported"
-        resting = util < self.thresholds.gpu_idle
+        resting = util <= self.thresholds.gpu_idle
         if resting and known and self.power_w is not None and self.power_w >= known.compute_w:
             return _unknown(1.0), "utilisation reads 0 at high power: not reliable"
         missing = 1.0 - util
@@ -102,7 +102,7 @@ class Mixture(msgspec.Struct, frozen=True, gc=False):
         if resting:
             return Shares(0.0, 0.0, starved, idle, util, "table"), ""
         busy_w = max(0.0, self.power_w - missing * known.context_w) / util
-        by_gpm = split if known.learned_w is None else None
+        by_gpm = split if known.source != "learned" else None
         compute, spin = by_gpm or self._split(known, busy_w)
         compute, spin, doubt = self._plausible(compute, spin)
         unknown = max(0.0, 1.0 - compute - spin)
@@ -112,7 +112,7 @@ class Mixture(msgspec.Struct, frozen=True, gc=False):
             starved=starved,
             idle=idle,
             unknown=unknown * util,
-            levels="gpm" if by_gpm else "table" if known.learned_w is None else "learned",
+            levels="gpm" if by_gpm else known.source,
         )
         return parts, doubt
 
@@ -132,7 +132,8 @@ class Mixture(msgspec.Struct, frozen=True, gc=False):
         if throttled >= self.thresholds.throttled:
             return compute + spin, 0.0, "slowed by heat: power tells no waiting"
         known = self.levels
-        learned = known is not None and (known.learned_w or 0.0) >= known.compute_w
+        own = known is not None and known.source == "learned"
+        learned = own and known is not None and (known.learned_w or 0.0) >= known.compute_w
         if self.memory is None:
             return compute, spin, "memory utilisation is not reported" if spin > 0 else ""
         bound = max(0.0, 1.0 - max(0.0, self.memory - SPIN_TRAFFIC))

@@ -1,6 +1,6 @@
 """What is judged on a node: each rank with its GPU; GPUs alone where no rank is seen."""
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     latest: Window
     survey: Survey
     thresholds: Thresholds
+    baseline: Mapping[str, float] = {}
 
 
 class _Unit(msgspec.Struct, frozen=True, gc=False):
@@ -162,6 +163,7 @@ def _gpu(
         partner=partner,
         learned=known,
         thresholds=look.thresholds,
+        baseline_w=look.baseline.get(str(unit.gpu[2])),
         rests=rests,
     )
 
