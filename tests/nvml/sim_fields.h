@@ -14,8 +14,8 @@ static const struct counted { unsigned id; unsigned long long reason; reading of
     {270, 0x40, reason_of, 1e9},   {271, 0x80, reason_of, 1e9},   {138, 0, nvlink_tx_of, 1024},
     {139, 0, nvlink_rx_of, 1024},  {197, 0, pcie_tx_of, 1048576}, {198, 0, pcie_rx_of, 1048576},
 };
-/* ECC, retired pages, NVLink errors (all links), PCIe replays, remapped rows: bases only. */
-static const unsigned BASES[] = {3, 4, 31, 38, 45, 52, 59, 94, 142, 143, 144, 145, 160};
+/* ECC, retired pages, NVLink errors (all links), PCIe replays, remapped rows, power smoothing: bases only. */
+static const unsigned BASES[] = {3, 4, 31, 38, 45, 52, 59, 94, 142, 143, 144, 145, 160, 251};
 enum { FIELD_ENERGY = 83, FIELD_LINKS = 91 };
 
 static long long base_of(const struct gpu *g, unsigned id) {

@@ -33,6 +33,7 @@ def test_all_metrics_of_a_computing_gpu(sim: Sim, loop: Loop) -> None:
         "memory_total_bytes": 85520809984,
         "power_w": 630.0,
         "power_limit_w": 700.0,
+        "power_smoothing": 0,
         "sm_clock_mhz": 1841,
         "sm_clock_max_mhz": 1980,
         "temperature_c": 61,

@@ -318,3 +318,20 @@ def test_a_lost_gpu_is_told() -> None:
     )
     verdict = settled((lost,)).nodes[0]
     assert "GPU is lost" in {m.reason for m in verdict.missing}
+
+
+def test_r29_power_that_is_held_up_while_the_gpu_waits_is_no_work() -> None:
+    """Power smoothing keeps a floor of 60 % of the limit under a collective that waits."""
+    floor = Gpu(util=100, power=430, memory=2)
+    held = replace(floor, more={"power_smoothing": 1})
+    assert settled(named(rank(gpu=floor), *PEERS)).job.state == "COMPUTE"
+    assert settled(named(rank(gpu=held), *PEERS)).job.state == "UNKNOWN"
+    spins = replace(held, sm=15, tensor=0, dram=1)
+    assert settled(named(rank(gpu=spins), *PEERS)).nodes[0].state == "PEER"
+    works = replace(held, sm=92, tensor=45, dram=40)
+    verdict = settled(named(rank(gpu=works), *PEERS)).job
+    assert (verdict.state, verdict.shares and verdict.shares.levels) == ("COMPUTE", "gpm")
+    starved = replace(held, util=20)
+    shares = settled(named(rank(gpu=starved), *PEERS)).nodes[0].shares
+    assert shares is not None
+    assert shares.starved == pytest.approx(0.8)

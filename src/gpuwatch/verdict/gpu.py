@@ -25,7 +25,7 @@ _EASES = 0.15
 _HEAT = ("throttle_sw_thermal_ns", "throttle_hw_thermal_ns", "throttle_hw_brake_ns")
 _RATES = Columns(
     "gpu", "util_pct", "memory_util_pct", "power_w", "power_limit_w", "sm_clock_mhz",
-    "sm_clock_max_mhz", "gpm_sm_pct", "gpm_tensor_pct", "gpm_dram_pct", *_HEAT,
+    "sm_clock_max_mhz", "gpm_sm_pct", "gpm_tensor_pct", "gpm_dram_pct", "power_smoothing", *_HEAT,
 )  # fmt: skip
 _WORK = Columns("gpu", "util_pct", "power_w", *_HEAT)
 _LATEST = Columns("gpu", "util_pct", "power_w")
@@ -68,7 +68,8 @@ def unread(reason: str) -> Gpu:
 class Seen(msgspec.Struct, frozen=True, gc=False):
     """What was read of a GPU over one window; None is what could not be read.
 
-    `told` is the utilisation that is reported, `util` that or what stands for it.
+    `told` is the utilisation that is reported, `util` that or what stands for it. `smoothed` tells
+    that the driver holds power up, whatever the GPU does.
     """
 
     told: float | None
@@ -79,6 +80,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     clock: float | None
     throttled: float | None
     activity: Activity
+    smoothed: bool
 
     def works(self, thresholds: Thresholds) -> bool:
         """Tell whether it is at work: more than the blips of a start-up."""
@@ -93,8 +95,8 @@ def seen(window: Window, labels: Labels, rests: float | None) -> Seen:
         labels: the GPU's, as in the `gpu` table.
         rests: share of looks in which it was idle, which stands for a utilisation not reported.
     """
-    util_pct, memory_pct, power_w, limit_w, clock, top, sm, tensor, dram, *heat = window.rates_of(
-        labels, _RATES
+    util_pct, memory_pct, power_w, limit_w, clock, top, sm, tensor, dram, smooth, *heat = (
+        window.rates_of(labels, _RATES)
     )
     told = _share(util_pct)
     return Seen(
@@ -107,6 +109,7 @@ def seen(window: Window, labels: Labels, rests: float | None) -> Seen:
         _throttled(heat),
         _NOT_MONITORED if sm is None and tensor is None and dram is None
         else Activity(_share(sm), _share(tensor), _share(dram)),
+        bool(smooth),
     )  # fmt: skip
 
 
@@ -140,13 +143,15 @@ def read(
         rests: as in `seen`.
     """
     known = None
-    if now.limit_w:
+    if now.limit_w and not now.smoothed:
         known = levels(str(labels[2]), now.limit_w, learned, thresholds, baseline_w)
     mixture = Mixture(
         now.util, now.power_w, now.memory, now.throttled, known, occupied, partner, thresholds,
         now.activity,
     )  # fmt: skip
     shares, doubt = mixture.shares()
+    if now.smoothed and doubt:
+        doubt = "power smoothing holds its power up: power tells no waiting"
     if now.told is None and now.util is not None:
         doubt = doubt or "utilisation is not reported: power and idle clocks stand for it"
     more = max(thresholds.compute, shares.compute + _EASES)

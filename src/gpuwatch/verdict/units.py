@@ -146,7 +146,7 @@ def _gpu(
         process,
         look.now_us,
         round(enough_s * 1e6),
-        full_w,
+        None if now.smoothed else full_w,
         working=now.works(look.thresholds),
         fast_us=round(look.thresholds.fast_window * 1e6),
         fast_w=now.power_w,

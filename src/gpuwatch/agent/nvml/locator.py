@@ -7,7 +7,7 @@ NVML API reference:
     nvmlDeviceGetUtilizationRates .gpu              a part of its answer, by name or by place
     field NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION | nvmlDeviceGetTotalEnergyConsumption
     field NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX all a field of all links
-    errors NVML_FI_DEV_ECC_DBE_VOL_TOTAL            a field that is asked for every few polls
+    errors NVML_FI_DEV_ECC_DBE_VOL_TOTAL            a field that is asked for every few polls, as it seldom changes
     gpm NVML_GPM_METRIC_SM_UTIL                     between this look and the one before
     samples NVML_TOTAL_POWER_SAMPLES .mean          of what the driver sampled since
     links .up                                       NVLinks

@@ -37,6 +37,7 @@ ROWS = (
     Metric("memory_total_bytes", "gpu", GAUGE, "int", "B", "nvmlDeviceGetMemoryInfo nvmlMemory_v2 .total | nvmlDeviceGetMemoryInfo .total", "Device memory.", high=2**44),
     Metric("power_w", "gpu", GAUGE, "float", "W", "nvmlDeviceGetPowerUsage", "Board power: a 1 s average on Ampere and later.", scale=0.001, high=20000),
     Metric("power_limit_w", "gpu", GAUGE, "float", "W", "nvmlDeviceGetEnforcedPowerLimit | nvmlDeviceGetPowerManagementLimit", "Enforced power limit.", scale=0.001, low=1, high=20000),
+    Metric("power_smoothing", "gpu", GAUGE, "int", "1", "errors NVML_FI_PWR_SMOOTHING_ENABLED", "1 where power smoothing is on (Blackwell and later): then power may be held up while the GPU waits, and tells nothing of its work.", high=1),
     Metric("sm_clock_mhz", "gpu", GAUGE, "int", "MHz", "nvmlDeviceGetClockInfo NVML_CLOCK_SM", "SM clock.", high=20000),
     Metric("sm_clock_max_mhz", "gpu", GAUGE, "int", "MHz", "nvmlDeviceGetMaxClockInfo NVML_CLOCK_SM", "Largest SM clock.", low=1, high=20000),
     Metric("temperature_c", "gpu", GAUGE, "int", "degC", "nvmlDeviceGetTemperature NVML_TEMPERATURE_GPU", "Core temperature.", low=-50, high=200),
