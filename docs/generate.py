@@ -190,7 +190,7 @@ TABLES = {
     "link": "How each node is reached: every step and why it failed.",
     "tick": "When the job was judged.",
     "event": "Agents that started, faults, markers.",
-    "verdict": "What was shown, one row a job, node and rank at each tick.",
+    "verdict": "What was shown of each job, node and rank: a row at first, and whenever it changed.",
     "shown": "The same with all evidence, as JSON; a verdict that did not change is null.",
     "judge_state": "What the judge had learned, at each seal.",
 }

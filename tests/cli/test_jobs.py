@@ -109,7 +109,7 @@ def test_a_key_that_nothing_acts_on_is_told_and_not_passed_over(
     file.write_text("nodes: a\nalerts: {bell: true}\nrecord: {dir: out, keep: 7d}\n")
     job_of(Namespace(job=str(file), slurm=None))
     told = capsys.readouterr().err
-    assert told == "gpuwatch: this version does nothing with: alerts, record.keep\n"
+    assert told == "gpuwatch: this version does nothing with: alerts\n"
     file.write_text(TEXT)
     job_of(Namespace(job=str(file), slurm=None))
     assert not capsys.readouterr().err

@@ -143,7 +143,7 @@ class Bench:
         for room in ("wal", "seg"):
             (directory / room).mkdir(parents=True)
         session.store(directory, given or facts())
-        self.manifest = wal.Log(directory / manifest.FILE)
+        self.manifest = manifest.Manifest(directory)
         self.parts = 0
 
     def log(self, records: Iterable[Record]) -> Path:

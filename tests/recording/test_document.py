@@ -32,6 +32,10 @@ def test_queries_for_polars_and_duckdb_answer() -> None:
     rates, spent, lost, confirmed = (frame_of(*block) for block in BLOCKS)
     assert rates["rx_mb_s"].max() > 1  # type: ignore[operator]
     assert ("gpu02", "NETWORK", "loss") in spent.select("node", "state", "cause").rows()
+    lasted = spent.group_by("node").agg(pl.col("seconds").sum()).sort("node")["seconds"].to_list()
+    assert len(lasted) == 3
+    assert max(lasted) - min(lasted) <= 2  # every second of each node is in one state
+    assert min(lasted) > 60
     again = dict(lost.select("node", "sent_again").rows())
     assert again["gpu02"] > 100 * max(again["gpu01"], again["gpu03"])
     assert {("NETWORK", "loss")} <= set(confirmed.select("state", "cause").rows())

@@ -213,7 +213,10 @@ def test_a_lost_manifest_is_damage_and_no_empty_recording(bench: Maker) -> None:
 def test_a_newer_format_is_named_and_refused(bench: Maker) -> None:
     rec = bench(given=facts(format=session.FORMAT + 1, version="9.9"))
     three_parts(rec)
-    with pytest.raises(RecordingError, match=r"gpuwatch '9\.9' in format 2; .* up to 1"):
+    with pytest.raises(
+        RecordingError,
+        match=rf"gpuwatch '9\.9' in format {session.FORMAT + 1}; .* up to {session.FORMAT}",
+    ):
         gpuwatch.recording.open(rec.directory)
 
 

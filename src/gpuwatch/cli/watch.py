@@ -27,7 +27,7 @@ from gpuwatch.model.event import AnyEvent, Link, Sample, Tick
 from gpuwatch.model.progress import expressions_of
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
-from gpuwatch.recording import Recorder, Session, create
+from gpuwatch.recording import Limits, Recorder, Session, create
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.transports import Transports
 from gpuwatch.verdict.judge import Judge, State
@@ -142,7 +142,10 @@ class Watch:
             baseline=self._baseline,
             job_file=described(self.job),
         )
-        self.recorder = create(self._folder, facts, state=self.judge.state)
+        kept = self.job.record
+        keep_us = None if kept.keep is None else kept.keep * 1e6
+        limits = Limits(max_bytes=kept.max_size, keep_us=keep_us)
+        self.recorder = create(self._folder, facts, state=self.judge.state, limits=limits)
         return (self.recorder, self.attendance)
 
     def engine(self, sinks: Sequence[Sink]) -> "asyncio.Task[None]":

@@ -46,7 +46,7 @@ nodes: {nodes}
 #cost: {{gpu_hour: 2.10, currency: USD}}
 
 # Where recordings go.
-#record: {{dir: ~/gpuwatch}}
+#record: {{dir: ~/gpuwatch, max_size: 5GB, keep: 7d}}
 """
 
 

@@ -13,9 +13,10 @@ come), `seg/` (sealed logs as Parquet, one directory a segment, one file a table
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuwatch.recording.limits import Limits
 from gpuwatch.recording.manifest import Gap
 from gpuwatch.recording.record import JudgeState, Shown
-from gpuwatch.recording.recorder import Limits, Recorder, Status, create
+from gpuwatch.recording.recorder import Recorder, Status, create
 from gpuwatch.recording.session import Session
 
 if TYPE_CHECKING:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwatch.recording import wal
 from gpuwatch.recording.record import JudgeState, Record, Shown
+from gpuwatch.recording.session import sync_directory
 
-__all__ = ["Entry", "Extent", "Gap", "Table", "extent", "reach", "read"]
+__all__ = ["Entry", "Extent", "Gap", "Manifest", "Table", "extent", "reach", "read"]
 
 FILE = "manifest.jsonl"
 MAX_LINE = 1 << 20
@@ -48,14 +50,17 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A sealed segment.
+    """A sealed segment; a later line of the same number stands for the earlier one.
 
     Attributes:
-        segment: its number, the same as its log's.
+        segment: its number, the same as its log's; of a merged one the last log's.
         extent: of its events; None when none could be read.
         judge_states: event_no of each judge state in it.
         tables: by name.
-        gaps: what of its log could not be read when it was sealed.
+        gaps: what of it cannot be read: damaged in its log, or deleted to keep within a limit.
+        first: number of the first of the segments that it was merged from, all of which it
+            replaces; None for one that was sealed from a log.
+        confirmed: whether a wait or a fault was confirmed in it.
     """
 
     segment: int
@@ -63,6 +68,24 @@ class Entry(msgspec.Struct, frozen=True):
     judge_states: tuple[int, ...]
     tables: dict[str, Table]
     gaps: tuple[Gap, ...] = ()
+    first: int | None = None
+    confirmed: bool = False
+
+    @property
+    def begin(self) -> int:
+        """Number of the first log that is in it."""
+        return self.segment if self.first is None else self.first
+
+    @property
+    def name(self) -> str:
+        """What its directory is called."""
+        number = f"{self.segment:08d}"
+        return number if self.first is None else f"{self.first:08d}-{number}"
+
+    @property
+    def bytes(self) -> int:
+        """Of its tables."""
+        return sum(table.bytes for table in self.tables.values())
 
 
 def reach(before: Extent | None, record: Record) -> Extent | None:
@@ -101,7 +124,67 @@ def read(directory: Path) -> tuple[dict[int, Entry], int]:
                 except (msgspec.DecodeError, RecursionError):
                     damaged += 1
                     continue
-                entries[entry.segment] = entry
+                _count(entries, entry)
     except FileNotFoundError:
         pass
     return entries, damaged
+
+
+def _count(entries: dict[int, Entry], entry: Entry) -> None:
+    """Let an entry count, and those that it replaces no longer."""
+    if entry.first is not None:
+        for number in [n for n in entries if entry.first <= n < entry.segment]:
+            del entries[number]
+    entries[entry.segment] = entry
+
+
+class Manifest:
+    """The manifest as its one writer has it.
+
+    Attributes:
+        entries: that count, by segment.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._log = wal.Log(directory / FILE)
+        self.entries: dict[int, Entry] = {}
+
+    def commit(self, entry: Entry) -> None:
+        """Make a line durable; from here on it counts.
+
+        Raises:
+            OSError: when the disk refuses; it may be tried again.
+        """
+        self._log.rewind()
+        self._log.append(_line(entry))
+        self._log.sync()
+        _count(self.entries, entry)
+
+    def condense(self) -> None:
+        """Leave out the lines that count no longer: write it aside whole, then rename it.
+
+        Raises:
+            OSError: when the disk refuses; it stays as it was.
+        """
+        aside = self._directory / f".{FILE}.tmp"
+        aside.unlink(missing_ok=True)
+        fresh = wal.Log(aside)
+        try:
+            fresh.append(b"".join(_line(self.entries[n]) for n in sorted(self.entries)))
+            fresh.sync()
+            aside.replace(self._directory / FILE)
+        except OSError:
+            fresh.close()
+            raise
+        self._log.close()
+        self._log = fresh
+        sync_directory(self._directory)
+
+    def close(self) -> None:
+        """Write no more."""
+        self._log.close()
+
+
+def _line(entry: Entry) -> bytes:
+    return msgspec.json.encode(entry) + b"\n"

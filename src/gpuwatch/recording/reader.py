@@ -1,21 +1,24 @@
 """Reading a recording: lazily, part by part, whatever state it is in.
 
-A part is a segment and the log that it was sealed from; where the manifest has the segment, the
-segment is read, else the log. Nothing is written and no lock is kept, so read-only mounts and
-recordings that are still growing open alike. What is damaged or gone becomes a `Gap`.
+A part is a segment and the log that it was sealed from, or the segments that it was merged from;
+where the manifest has the segment, the segment is read, else the log. Nothing is written and no lock
+is kept, so read-only mounts and recordings that are still growing open alike: where a segment has
+been merged since, the manifest is asked again. What is damaged or gone becomes a `Gap`.
 """
 
 import bisect
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
-import msgspec
 import polars as pl
 
 from gpuwatch.errors import RecordingError
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.recording import manifest, rows, schema, segment, session, wal
+from gpuwatch.recording.chunk import EMPTY, Chunk, chunk_of, slices
 from gpuwatch.recording.collector import collector_paused
 from gpuwatch.recording.frames import frames
 from gpuwatch.recording.manifest import Entry, Extent, Gap
@@ -24,19 +27,13 @@ from gpuwatch.recording.recorder import is_live
 
 __all__ = ["Chunk", "Recording", "open_recording"]
 
+Found = TypeVar("Found")
 MAX_LOG = 256 << 20
 """Bytes of a log that are read; no log of ours grows so large."""
 
 
-class Chunk(msgspec.Struct, frozen=True):
-    """One part: its events in order, and the verdicts and judge states that go with them."""
-
-    events: tuple[AnyEvent, ...]
-    shown: tuple[Shown, ...]
-    judge_states: tuple[JudgeState, ...]
-
-
-_EMPTY = Chunk((), (), ())
+class _Replaced(Exception):  # noqa: N818 - no error: the part is now another one's
+    """A segment has been merged since the manifest was read."""
 
 
 def open_recording(directory: Path) -> "Recording":
@@ -99,15 +96,17 @@ class Recording:
         Events are in order and come once, also where a log and a segment both have them.
         """
         last = after_event_no
-        for part in self._parts:
+
+        def read(part: int) -> Iterator[Chunk]:
+            nonlocal last
             entry = self._entries.get(part)
             if entry and entry.extent and entry.extent.last_event_no <= last:
-                continue
-            chunk = self._chunk(part, last)
-            if chunk.events:
-                last = chunk.events[-1].event_no
-            if chunk != _EMPTY:
+                return
+            for chunk in self._chunks(part, last):
+                last = chunk.events[-1].event_no if chunk.events else last
                 yield chunk
+
+        yield from self._each_part(read)
 
     def events(self, after_event_no: int = -1) -> Iterator[AnyEvent]:
         """Yield the events after one, in order."""
@@ -122,8 +121,16 @@ class Recording:
 
     def judge_states(self) -> Iterator[JudgeState]:
         """Yield all judge states, in order."""
-        for part in self._parts:
-            yield from self._judge_states(part)
+        last = -(2**63)
+
+        def read(part: int) -> Iterator[JudgeState]:
+            nonlocal last
+            for state in self._judge_states(part):
+                if state.event_no > last:
+                    last = state.event_no
+                    yield state
+
+        yield from self._each_part(read)
 
     def judge_state_before(self, event_no: int) -> JudgeState | None:
         """Return the last judge state that was taken at or before an event."""
@@ -131,7 +138,10 @@ class Recording:
             entry = self._entries.get(part)
             if entry and (not entry.judge_states or entry.judge_states[0] > event_no):
                 continue
-            found = [s for s in self._judge_states(part) if s.event_no <= event_no]
+            try:
+                found = [s for s in self._judge_states(part) if s.event_no <= event_no]
+            except _Replaced:
+                return self.judge_state_before(event_no)
             if found:
                 return found[-1]
         return None
@@ -151,9 +161,11 @@ class Recording:
                 break
         else:
             return last
-        events = self._chunk(part, -1).events
-        place = bisect.bisect_left(events, wall_us, key=lambda event: event.wall_us)
-        return events[place].event_no if place < len(events) else last
+        try:
+            found = self._first_at(part, wall_us)
+        except _Replaced:
+            return self.event_no_at(wall_us)
+        return last if found is None else found
 
     def span(self) -> tuple[int, int]:
         """Return the first and the last wall-clock time, in microseconds.
@@ -182,16 +194,34 @@ class Recording:
             if not isinstance(source, Entry):
                 frame = frames(source).get(name)
                 found += [] if frame is None else [frame.lazy()]
-            elif self._has(source, name):
-                found.append(
-                    pl.scan_parquet(
-                        segment.path(self.directory, part, name),
-                        schema=columns,
-                        missing_columns="insert",
-                        extra_columns="ignore",
-                    )
-                )
+            else:
+                found += self._scan(source, name, columns)
         return pl.concat(found)
+
+    def _each_part(self, read: Callable[[int], Iterator[Found]]) -> Iterator[Found]:
+        """Yield what is read of each part, and go on in its place where one has been merged."""
+        waiting = deque(self._parts)
+        while waiting:
+            part = waiting.popleft()
+            try:
+                yield from read(part)
+            except _Replaced:
+                waiting = deque(p for p in self._parts if p >= part)
+
+    def _first_at(self, part: int, wall_us: int) -> int | None:
+        """Return the number of a part's first event that came at or after a time."""
+        source = self._source(part)
+        if not isinstance(source, Entry):
+            place = bisect.bisect_left(source, wall_us, key=lambda record: record.wall_us)
+            later = (r for r in source[place:] if not isinstance(r, Shown | JudgeState))
+            return next((event.event_no for event in later), None)
+        found = [
+            frame.filter(pl.col("t").cast(pl.Int64) >= wall_us).select(pl.col("event_no").min())
+            for name in ("node", "tick", "link", "event")
+            for frame in self._scan(source, name, schema.STAMP)
+        ]
+        first: int | None = pl.concat(found).min().collect().item() if found else None
+        return first
 
     def _logs(self) -> set[int]:
         try:
@@ -207,12 +237,13 @@ class Recording:
         """Mark what lies between the parts that are there; parts are numbered from 1."""
         before = 0
         for part in self._parts:
-            if part > before + 1:
-                self._mark(before + 1, self._missing(before, part))
+            begin = self._entries[part].begin if part in self._entries else part
+            if begin > before + 1:
+                self._mark(before + 1, self._missing(before, begin, self._entries.get(part)))
             before = part
 
-    def _missing(self, before: int, after: int) -> Gap:
-        left, right = self._entries.get(before), self._entries.get(after)
+    def _missing(self, before: int, after: int, right: Entry | None) -> Gap:
+        left = self._entries.get(before)
         what = f"segment {before + 1}"
         if after > before + 2:
             what = f"segments {before + 1} to {after - 1}"
@@ -227,20 +258,40 @@ class Recording:
         records = [] if part in self._entries else self._log(part)
         return self._entries.get(part, records)
 
-    def _chunk(self, part: int, after_event_no: int) -> Chunk:
-        with collector_paused():
-            source = self._source(part)
-            records = self._segment(source) if isinstance(source, Entry) else source
-        return _chunk_of(records, after_event_no)
+    def _chunks(self, part: int, after_event_no: int) -> Iterator[Chunk]:
+        """Yield what a part has after an event: a log or a sealed one at once, a merged in slices.
 
-    def _segment(self, entry: Entry) -> list[Record]:
+        Raises:
+            _Replaced: when it has been merged since.
+        """
+        source = self._source(part)
+        stretches = slices(source, after_event_no) if isinstance(source, Entry) else [None]
+        for within in stretches:
+            with collector_paused():
+                records = self._segment(source, within) if isinstance(source, Entry) else source
+                chunk = chunk_of(records, after_event_no)
+            if chunk != EMPTY:
+                yield chunk
+
+    def _refresh(self, entry: Entry) -> None:
+        """Read the manifest again, as a file of a segment is gone.
+
+        Raises:
+            _Replaced: when another line counts for the segment now.
+        """
+        self._entries = manifest.read(self.directory)[0]
+        self._parts = sorted(self._entries.keys() | self._logs())
+        if self._entries.get(entry.segment) != entry:
+            raise _Replaced
+
+    def _segment(self, entry: Entry, within: tuple[int, int] | None) -> list[Record]:
         """Read a segment's records; a table that is damaged is marked, the others are read."""
         for gap in entry.gaps:
             self._mark(entry.segment, gap)
         laid = {
             name: frame
             for name in schema.tables()
-            if name != "verdict" and (frame := self._table(entry, name)) is not None
+            if name != "verdict" and (frame := self._table(entry, name, within)) is not None
         }
         records: list[Record] = []
         try:
@@ -251,32 +302,47 @@ class Recording:
             self._mark_table(entry, "", error)
         return records
 
-    def _has(self, entry: Entry, name: str) -> bool:
-        """Tell whether a segment has a table that is not damaged; damage is marked."""
+    def _scan(self, entry: Entry, name: str, columns: dict[str, Any]) -> list[pl.LazyFrame]:
+        """Return a table of a segment, as one frame; none when it is not there or damaged."""
         expected = entry.tables.get(name)
         if expected is None:
-            return False
+            return []
         try:
-            segment.content(self.directory, entry.segment, name, expected)
+            file = segment.check(self.directory, entry, name, expected)
         except segment.READ_ERRORS as error:
             self._mark_table(entry, name, error)
-            return False
-        return True
+            return []
+        found = pl.scan_parquet(
+            file, schema=columns, missing_columns="insert", extra_columns="ignore"
+        )
+        return [found]
 
-    def _table(self, entry: Entry, name: str) -> pl.DataFrame | None:
+    def _table(
+        self, entry: Entry, name: str, within: tuple[int, int] | None = None
+    ) -> pl.DataFrame | None:
         """Return a table of a segment; None when it has no rows or is damaged, which is marked."""
         expected = entry.tables.get(name)
         if expected is None:
             return None
         try:
-            return segment.load(self.directory, entry.segment, name, expected)
+            return segment.load(self.directory, entry, name, expected, within)
         except segment.READ_ERRORS as error:
             self._mark_table(entry, name, error)
             return None
 
     def _mark_table(self, entry: Entry, name: str, error: BaseException) -> None:
+        """Mark a table that cannot be read.
+
+        Raises:
+            _Replaced: when it is gone because the segment has been merged since.
+        """
+        if isinstance(error, FileNotFoundError):
+            self._refresh(entry)
         reason = error.strerror if isinstance(error, OSError) else str(error).split("\n", 1)[0]
-        what = f"segment {entry.segment}" + (f", table {name}" if name else "")
+        what = f"segment {entry.segment}"
+        if entry.first is not None:
+            what = f"segments {entry.first} to {entry.segment}"
+        what += f", table {name}" if name else ""
         self._mark(entry.segment, Gap.over(entry.extent, f"{what}: {reason}"))
 
     def _log(self, part: int) -> list[Record]:
@@ -285,10 +351,11 @@ class Recording:
             with wal.path(self.directory, part).open("rb") as file:
                 content = file.read(MAX_LOG)
         except FileNotFoundError:
-            entry = manifest.read(self.directory)[0].get(part)
-            if entry is not None:
-                self._entries[part] = entry
-            else:
+            self._entries = manifest.read(self.directory)[0]
+            if part not in self._entries:
+                self._parts = sorted(self._entries.keys() | self._logs())
+                if any(entry.begin <= part < entry.segment for entry in self._entries.values()):
+                    raise _Replaced from None
                 self._mark(part, Gap(None, None, f"log {part}: missing"))
             return []
         except OSError as error:
@@ -325,17 +392,3 @@ class Recording:
         except segment.READ_ERRORS as error:
             self._mark_table(source, "judge_state", error)
             return []
-
-
-def _chunk_of(records: list[Record], after_event_no: int) -> Chunk:
-    events: list[AnyEvent] = []
-    last = after_event_no
-    for record in records:
-        if not isinstance(record, Shown | JudgeState) and record.event_no > last:
-            last = record.event_no
-            events.append(record)
-    return Chunk(
-        tuple(events),
-        tuple(r for r in records if isinstance(r, Shown) and r.event_no > after_event_no),
-        tuple(r for r in records if isinstance(r, JudgeState) and r.event_no > after_event_no),
-    )

@@ -16,12 +16,14 @@ from gpuwatch.errors import RecordingError
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Tick
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
-from gpuwatch.recording import manifest, session, wal
+from gpuwatch.recording import session, wal
+from gpuwatch.recording.limits import USUAL, Limits
+from gpuwatch.recording.manifest import Manifest
 from gpuwatch.recording.record import JudgeState, Shown
 from gpuwatch.recording.sealer import Sealer
 from gpuwatch.recording.writer import Writer
 
-__all__ = ["Limits", "Recorder", "Status", "create", "is_live"]
+__all__ = ["Recorder", "Status", "create", "is_live"]
 
 LOCK = ".lock"
 _SLOW = "the disk does not keep up"
@@ -43,23 +45,6 @@ class Status(msgspec.Struct, frozen=True):
     acknowledged_event_no: int
     paused_reason: str | None
     lost_events: int
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a log is sealed, and how much may wait.
-
-    Attributes:
-        seal_us: of events in a log; it ends at the first tick after.
-        seal_bytes: of a log; it ends at the first tick after, and at twice as much anyhow.
-        queue: records that wait for the disk; by default half a minute of 128 nodes.
-    """
-
-    seal_us: int = 60_000_000
-    seal_bytes: int = 64 << 20
-    queue: int = 4096
-
-
-_USUAL = Limits()
 
 
 class _Loss(msgspec.Struct):
@@ -87,7 +72,7 @@ def create(
     directory: Path,
     facts: session.Session,
     state: Callable[[], bytes] | None = None,
-    limits: Limits = _USUAL,
+    limits: Limits = USUAL,
 ) -> "Recorder":
     """Begin a recording in a directory that does not hold one yet.
 
@@ -95,7 +80,7 @@ def create(
         directory: made, with its parents, when it is not there.
         facts: of the session.
         state: returns the judge's state; called from `judged` and `close` only.
-        limits: of a log and of the queue.
+        limits: of logs, segments and the queue.
 
     Raises:
         RecordingError: when the directory holds a recording or anything else, or cannot be
@@ -123,10 +108,10 @@ def _begin(directory: Path, facts: session.Session, limits: Limits) -> Writer:
     (directory / "wal").mkdir(mode=0o700, exist_ok=True)
     (directory / "seg").mkdir(mode=0o700, exist_ok=True)
     first = wal.Log(wal.path(directory, 1))
-    lines = wal.Log(directory / manifest.FILE)
+    lines = Manifest(directory)
     session.store(directory, facts)
     session.sync_directory(directory.parent)
-    return Writer(directory, first, Sealer(directory, lines), 2 * limits.seal_bytes)
+    return Writer(directory, first, Sealer(directory, lines, limits), 2 * limits.seal_bytes)
 
 
 def _lock(directory: Path) -> int:

@@ -5,24 +5,29 @@ aside, synced, renamed), and counts from the moment that its line in manifest.js
 until then its log is the truth, and only afterwards is the log deleted.
 """
 
+import functools
 import hashlib
 import io
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
-import msgspec
 import polars as pl
 
+from gpuwatch.model.verdict import Verdict
 from gpuwatch.recording import schema, wal
 from gpuwatch.recording.collector import collector_paused
 from gpuwatch.recording.frames import frames
-from gpuwatch.recording.manifest import Entry, Extent, Gap, Table, reach
-from gpuwatch.recording.record import JudgeState, Layout, Record
+from gpuwatch.recording.manifest import Entry, Extent, Gap, Manifest, Table, reach
+from gpuwatch.recording.record import JudgeState, Layout, Record, Shown
 from gpuwatch.recording.session import sync_directory
 
-__all__ = ["READ_ERRORS", "content", "load", "path", "seal"]
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["PLACE", "READ_ERRORS", "check", "load", "path", "put", "seal", "write_table"]
 
 MAX_TABLE_BYTES = 1 << 30
 MAX_TABLE_ROWS = 50_000_000
@@ -34,15 +39,20 @@ READ_ERRORS = (
     pl.exceptions.PanicException,
 )
 """What reading a damaged or hostile table raises. polars panics are no `Exception`."""
+PLACE = "place"
+"""The column that has a row's place among those of its event, where their order in the file, sorted
+by whose they are, does not tell; nothing that a reader sees."""
+_NO_INCIDENT = ("COMPUTE", "IDLE", "STARTUP", "UNKNOWN")
 
 
-def path(directory: Path, segment: int, table: str | None = None) -> Path:
-    """Return where a segment, or one of its tables, lies."""
-    place = directory / "seg" / f"{segment:08d}"
+def path(directory: Path, segment: int | Entry, table: str | None = None) -> Path:
+    """Return where a segment, or one of its tables, lies; a number is that of a log."""
+    name = segment.name if isinstance(segment, Entry) else f"{segment:08d}"
+    place = directory / "seg" / name
     return place if table is None else place / f"{table}.parquet"
 
 
-def seal(directory: Path, log: int, layout: Layout, manifest: wal.Log) -> Entry:
+def seal(directory: Path, log: int, layout: Layout, manifest: Manifest) -> Entry:
     """Turn a closed log into a segment of the same number, commit it, and delete the log.
 
     A seal that fails may be tried again: it leaves the log, and nothing that is in the way.
@@ -52,9 +62,7 @@ def seal(directory: Path, log: int, layout: Layout, manifest: wal.Log) -> Entry:
     """
     log_content = wal.path(directory, log).read_bytes()
     entry = _write(directory, log, _Tally(wal.read(log_content, layout)))
-    manifest.rewind()
-    manifest.append(msgspec.json.encode(entry) + b"\n")
-    manifest.sync()
+    manifest.commit(entry)
     wal.path(directory, log).unlink()
     return entry
 
@@ -67,6 +75,7 @@ class _Tally:
         self.extent: Extent | None = None
         self.judge_states: list[int] = []
         self.damage: list[str] = []
+        self.confirmed = False
 
     def __iter__(self) -> Iterator[Record]:
         for record in self._found:
@@ -74,68 +83,162 @@ class _Tally:
                 self.damage.append(record.reason)
                 continue
             self.extent = reach(self.extent, record)
+            if isinstance(record, Shown):
+                self.confirmed |= _confirmed(record.verdict.job)
             if isinstance(record, JudgeState):
                 self.judge_states.append(record.event_no)
             yield record
 
 
-def content(directory: Path, segment: int, table: str, expected: Table) -> bytes:
-    """Read the file of one table, checked against the manifest.
+def _confirmed(job: Verdict) -> bool:
+    return job.confirmed_us is not None and job.state not in _NO_INCIDENT
+
+
+def check(directory: Path, segment: int | Entry, table: str, expected: Table) -> Path:
+    """Return the file of one table, checked against the manifest.
 
     Raises:
         READ_ERRORS: when it is missing, damaged or not what the manifest says.
     """
     if not (0 <= expected.bytes <= MAX_TABLE_BYTES and expected.rows <= MAX_TABLE_ROWS):
         raise ValueError("larger than a recording's tables are")
-    with path(directory, segment, table).open("rb") as file:
-        found = file.read(expected.bytes + 1)
-    if hashlib.sha256(found).hexdigest() != expected.sha256:
+    file = path(directory, segment, table)
+    found = file.stat()
+    identity = found.st_ino, found.st_size, found.st_mtime_ns
+    if found.st_size != expected.bytes or _sha256(file, *identity) != expected.sha256:
         raise ValueError("its checksum differs")
-    if pl.scan_parquet(io.BytesIO(found)).select(pl.len()).collect().item() != expected.rows:
+    if _rows(file, *identity) != expected.rows:
         raise ValueError("its number of rows differs")
-    return found
+    return file
 
 
-def load(directory: Path, segment: int, table: str, expected: Table) -> pl.DataFrame:
-    """Read one table, checked, and fitted to today's columns.
+# A seek comes to the same files again, and they never change.
+@functools.lru_cache(maxsize=4096)
+def _sha256(file: Path, *_identity: int) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@functools.lru_cache(maxsize=4096)
+def _rows(file: Path, *_identity: int) -> int:
+    rows: int = pl.scan_parquet(file).select(pl.len()).collect().item()
+    return rows
+
+
+def load(
+    directory: Path,
+    segment: int | Entry,
+    table: str,
+    expected: Table,
+    within: tuple[int, int] | None = None,
+) -> pl.DataFrame:
+    """Read one table, checked, fitted to today's columns, its rows in the order in which they came.
+
+    Args:
+        directory: of the recording.
+        segment: its entry, or the number of a log that it was sealed from.
+        table: which.
+        expected: what the manifest says of it.
+        within: the first and the last event that are wanted; None: all.
 
     Raises:
-        READ_ERRORS: as `content`, or when a column does not fit.
+        READ_ERRORS: as `check`, or when a column does not fit.
     """
-    found = content(directory, segment, table, expected)
-    return schema.fit(pl.read_parquet(io.BytesIO(found)), table)
+    found = pl.scan_parquet(check(directory, segment, table, expected))
+    if within is not None:
+        found = found.filter(pl.col("event_no").is_between(*within))
+    frame = found.collect()
+    order = [name for name in ("event_no", PLACE) if name in frame.columns]
+    return schema.fit(frame.sort(order, maintain_order=True) if order else frame, table)
 
 
 def _write(directory: Path, number: int, tally: _Tally) -> Entry:
-    place = path(directory, number)
-    aside = place.with_name(f".{place.name}.tmp")
-    for stale in (place, aside):
-        shutil.rmtree(stale, ignore_errors=True)
-    aside.mkdir(mode=0o700)
     with collector_paused():
         laid = frames(tally)
-    written = {n: _write_table(aside / f"{n}.parquet", frame) for n, frame in laid.items()}
-    sync_directory(aside)
-    aside.rename(place)
-    sync_directory(place.parent)
+    written = put(
+        directory / "seg" / f"{number:08d}",
+        lambda aside: {n: _write_table(aside / f"{n}.parquet", f) for n, f in laid.items()},
+    )
     return Entry(
         segment=number,
         extent=tally.extent,
         judge_states=tuple(tally.judge_states),
         tables=written,
         gaps=tuple(Gap.over(tally.extent, f"log {number}: {reason}") for reason in tally.damage),
+        confirmed=tally.confirmed,
     )
+
+
+def put(place: Path, write: Callable[[Path], dict[str, Table]]) -> dict[str, Table]:
+    """Write a segment's tables aside, then give them their place, whole and durable.
+
+    Raises:
+        OSError: when the disk does not take it; it may be tried again.
+    """
+    aside = place.with_name(f".{place.name}.tmp")
+    for stale in (place, aside):
+        shutil.rmtree(stale, ignore_errors=True)
+    aside.mkdir(mode=0o700)
+    written = write(aside)
+    sync_directory(aside)
+    aside.rename(place)
+    sync_directory(place.parent)
+    return written
 
 
 def _write_table(file: Path, frame: pl.DataFrame) -> Table:
     present = [column.name for column in frame if column.null_count() < frame.height]
-    buffer = io.BytesIO()
-    frame.select(present).write_parquet(buffer, compression="zstd", statistics=True)
-    parquet = buffer.getvalue()
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as target:
-        target.write(parquet)
-        target.flush()
+    # Nobody looks for a part of a minute; statistics would be a fifth of the file.
+    return write_table(
+        file,
+        lambda target: frame.select(present).write_parquet(
+            target, compression="zstd", statistics=False
+        ),
+        lambda: frame.height,
+    )
+
+
+def write_table(file: Path, write: Callable[[IO[bytes]], object], rows: Callable[[], int]) -> Table:
+    """Write a table's file durably, and return what the manifest is to say of it.
+
+    Args:
+        file: that is not there yet.
+        write: has polars write it.
+        rows: how many it then has.
+
+    Raises:
+        OSError: when the disk refuses.
+    """
+    with _File(file) as target:
+        try:
+            write(target)
+        except pl.exceptions.PolarsError:
+            if target.refusal is not None:
+                raise target.refusal from None
+            raise
         os.fsync(target.fileno())
-    digest = hashlib.sha256(parquet).hexdigest()
-    return Table(rows=frame.height, bytes=len(parquet), sha256=digest)
+        return Table(rows=rows(), bytes=target.tell(), sha256=target.sha256.hexdigest())
+
+
+class _File(io.FileIO):
+    """A file that polars writes: knows its checksum, and why the disk refused it.
+
+    polars tells of a full disk as of a file that is out of specification.
+    """
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, "x", opener=lambda path, flags: os.open(path, flags, 0o600))
+        self.sha256 = hashlib.sha256()
+        self.refusal: OSError | None = None
+
+    def write(self, content: "ReadableBuffer") -> int:
+        """Write all of it, as polars expects."""
+        rest = memoryview(content).cast("B")
+        self.sha256.update(rest)
+        try:
+            while rest:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.refusal = error
+            raise
+        return memoryview(content).nbytes

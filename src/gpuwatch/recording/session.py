@@ -13,7 +13,7 @@ from gpuwatch.errors import RecordingError
 
 __all__ = ["FORMAT", "Column", "Session", "load", "store", "write_durably"]
 
-FORMAT = 1
+FORMAT = 2
 """Of the recordings that this version writes; it reads all up to this one."""
 MAX_BYTES = 16 << 20
 """A session.json that is larger is not one of ours."""

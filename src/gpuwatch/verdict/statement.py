@@ -21,6 +21,8 @@ _AMBIGUOUS_CAP = 0.6
 _NOBODY_CAP = 0.5
 """What waits like all others, for nobody that is surely to blame, may as well wait for the network."""
 _MOST_CANDIDATES = 3
+_DIGITS = 4
+"""Of shares that are shown and recorded: more are noise, and half of what a recording keeps of them."""
 _HELD = {
     "COMPUTE": "computes", "NETWORK": "waits on the network", "STORAGE": "waits on storage",
     "CPU": "waits on CPUs", "PEER": "waits for another", "GPU": "has a slow GPU", "IDLE": "is idle",
@@ -52,7 +54,7 @@ def of_unit(opinion: Opinion, track: Track, t: Thresholds) -> Verdict:
         against=_strongest(found.against),
         missing=_missing((*found.missing, *opinion.missing)),
         candidates=rivals,
-        shares=opinion.shares,
+        shares=_told(opinion.shares),
         text=f"{_subject(opinion)} {found.text}",
     )
 
@@ -82,8 +84,22 @@ def of_job(
         against=_strongest(found.against),
         missing=_missing(found.missing),
         candidates=rivals,
-        shares=shares,
+        shares=_told(shares),
         text=_sentence(culprits, found.text, charge.waiting) + note,
+    )
+
+
+def _told(shares: Shares | None) -> Shares | None:
+    """Round shares to what they can tell."""
+    if shares is None:
+        return None
+    return Shares(
+        compute=round(shares.compute, _DIGITS),
+        spin=round(shares.spin, _DIGITS),
+        starved=round(shares.starved, _DIGITS),
+        idle=round(shares.idle, _DIGITS),
+        unknown=round(shares.unknown, _DIGITS),
+        levels=shares.levels,
     )
 
 

@@ -1,0 +1,51 @@
+"""Chunks: what a reader holds of a recording at once."""
+
+import msgspec
+
+from gpuwatch.model.event import AnyEvent
+from gpuwatch.recording.manifest import Entry
+from gpuwatch.recording.record import JudgeState, Record, Shown
+
+__all__ = ["EMPTY", "Chunk", "chunk_of", "slices"]
+
+CHUNK_SAMPLES = 1024
+"""Of a merged segment that are Python objects at once, as far as judge states divide it."""
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A stretch: its events in order, and the verdicts and judge states that go with them."""
+
+    events: tuple[AnyEvent, ...]
+    shown: tuple[Shown, ...]
+    judge_states: tuple[JudgeState, ...]
+
+
+EMPTY = Chunk((), (), ())
+
+
+def slices(entry: Entry, after_event_no: int) -> list[tuple[int, int] | None]:
+    """Divide a merged segment at judge states, where what is shown is told anew."""
+    if entry.first is None or not entry.extent or not entry.judge_states:
+        return [None]
+    samples = entry.tables["node"].rows if "node" in entry.tables else 0
+    count = max(1, min(len(entry.judge_states), -(-samples // CHUNK_SAMPLES)))
+    step = -(-len(entry.judge_states) // count)
+    ends = [*entry.judge_states[step - 1 :: step], entry.extent.last_event_no]
+    ends = sorted({end for end in ends if end > after_event_no})
+    begins = [after_event_no + 1, *(end + 1 for end in ends)]
+    return list(zip(begins, ends, strict=False))
+
+
+def chunk_of(records: list[Record], after_event_no: int) -> Chunk:
+    """Return the records after an event as a chunk, each event once."""
+    events: list[AnyEvent] = []
+    last = after_event_no
+    for record in records:
+        if not isinstance(record, Shown | JudgeState) and record.event_no > last:
+            last = record.event_no
+            events.append(record)
+    return Chunk(
+        tuple(events),
+        tuple(r for r in records if isinstance(r, Shown) and r.event_no > after_event_no),
+        tuple(r for r in records if isinstance(r, JudgeState) and r.event_no > after_event_no),
+    )
