@@ -12,6 +12,7 @@ from gpuwatch.cli.watch import Watch
 from gpuwatch.errors import RecordingError
 from gpuwatch.job.types import Job, JobNode
 from gpuwatch.recording import session
+from gpuwatch.recording.store import Folder
 from gpuwatch.verdict.judge import State
 
 GOOD = Path(__file__).parents[2] / "recordings/net-loss"
@@ -36,7 +37,7 @@ def test_a_watch_begins_with_them_and_its_recording_keeps_them(tmp_path: Path) -
         return watch.judge.state()
 
     state = asyncio.run(begun())
-    kept = session.load(tmp_path / "new").baseline
+    kept = session.load(Folder(tmp_path / "new")).baseline
     assert kept == levels_of(GOOD)
     assert msgspec.msgpack.decode(state, type=State).baseline == kept
 

@@ -14,6 +14,7 @@ from gpuwatch.model.verdict import Candidate, Culprit, Finding, JobVerdict, Shar
 from gpuwatch.recording import reader, rows, schema, wal
 from gpuwatch.recording.frames import frames
 from gpuwatch.recording.record import JudgeState, Layout, Shown, decode, encode
+from gpuwatch.recording.store import Folder
 from recording.kit import FACTS, INT64, NODE, TEXT, Bench, events, facts
 
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -32,7 +33,7 @@ def test_sealed_and_read_is_the_same(given: list[AnyEvent], cut: int) -> None:
         bench.seal(given[:cut])
         bench.seal(given[cut:])
         bench.manifest.close()
-        recording = reader.Recording(bench.directory, facts())
+        recording = reader.Recording(Folder(bench.directory), facts())
         assert exact(list(recording.events())) == exact(given)
         assert recording.gaps == ()
 
@@ -45,7 +46,7 @@ def test_a_log_that_was_not_sealed_reads_the_same(given: list[AnyEvent], cut: in
         bench.seal(given[:cut])
         bench.log(given[cut:])
         bench.manifest.close()
-        recording = reader.Recording(bench.directory, facts())
+        recording = reader.Recording(Folder(bench.directory), facts())
         assert exact(list(recording.events())) == exact(given)
 
 
@@ -67,7 +68,7 @@ def test_what_is_in_both_log_and_segment_comes_once(
         bench.seal(given)
         bench.log(given + later)
         bench.manifest.close()
-        recording = reader.Recording(bench.directory, facts())
+        recording = reader.Recording(Folder(bench.directory), facts())
         assert exact(list(recording.events())) == exact(given + later)
 
 

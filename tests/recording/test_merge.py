@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gpuwatch.model.event import AnyEvent, Hello
 from gpuwatch.recording import Limits, create, manifest, merge, reader, segment
 from gpuwatch.recording.record import JudgeState, Record, Shown
+from gpuwatch.recording.store import Folder
 from recording.kit import Bench, events, facts, stream, tick, verdict, wall
 
 Maker = Callable[..., Bench]
@@ -78,7 +79,7 @@ def test_merged_they_tell_what_they_told(bench: Maker) -> None:
     entry = merged(made)
     assert {after: told(made.directory, after) for after in before} == before
     assert [path.name for path in (made.directory / "seg").iterdir()] == [entry.name]
-    assert list(manifest.read(made.directory)[0]) == [PARTS]
+    assert list(manifest.read(Folder(made.directory))[0]) == [PARTS]
     found = reader.open_recording(made.directory)
     for name, table in tables.items():
         assert found.table(name).collect().sort("event_no", maintain_order=True).equals(table)
@@ -161,7 +162,7 @@ def test_who_reads_while_they_are_merged_reads_on(bench: Maker) -> None:
 
 def await_merged(place: Path, count: int) -> None:
     """Wait until so many segments were made of others; the test's own timeout is the deadline."""
-    while sum(e.first is not None for e in manifest.read(place)[0].values()) < count:
+    while sum(e.first is not None for e in manifest.read(Folder(place))[0].values()) < count:
         time.sleep(0.02)
 
 
@@ -179,7 +180,7 @@ def test_a_growing_recording_merges_by_itself(tmp_path: Path) -> None:
     found = reader.open_recording(tmp_path / "rec")
     assert list(found.events()) == given
     assert not found.gaps
-    entries = manifest.read(tmp_path / "rec")[0]
+    entries = manifest.read(Folder(tmp_path / "rec"))[0]
     assert sum(entry.first is not None for entry in entries.values()) >= 2
     assert {path.name for path in (tmp_path / "rec/seg").iterdir()} == {
         entry.name for entry in entries.values()
@@ -200,7 +201,7 @@ def test_a_damaged_one_is_left_out_and_the_later_ones_are_merged(tmp_path: Path)
 
     feed(12)
     first = tmp_path / "rec/seg/00000001/node.parquet"
-    while not manifest.read(tmp_path / "rec")[0]:
+    while not manifest.read(Folder(tmp_path / "rec"))[0]:
         time.sleep(0.01)
     content = first.read_bytes()
     first.write_bytes(content[:-20] + bytes(20))
@@ -210,7 +211,7 @@ def test_a_damaged_one_is_left_out_and_the_later_ones_are_merged(tmp_path: Path)
     found = reader.open_recording(tmp_path / "rec")
     assert list(found.events())[-1].event_no == 399
     assert [gap.reason for gap in found.gaps] == ["segment 1, table node: its checksum differs"]
-    entries = manifest.read(tmp_path / "rec")[0].values()
+    entries = manifest.read(Folder(tmp_path / "rec"))[0].values()
     assert any(entry.first is not None for entry in entries)
 
 
@@ -240,7 +241,7 @@ def test_what_is_due_is_whole_levels_of_neighbours(holes: float) -> None:
 def test_a_merged_file_opens_without_gpuwatch(bench: Maker) -> None:
     made = filled(bench)
     entry = merged(made)
-    file = segment.path(made.directory, entry, "gpu")
+    file = made.directory / segment.name(entry, "gpu")
     told = pl.scan_parquet(file).select(pl.len(), pl.col("t").max()).collect().row(0)
     assert told[0] == PARTS * LONG / 2
     assert oct(file.stat().st_mode)[-3:] == "600"

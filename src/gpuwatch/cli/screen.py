@@ -211,7 +211,7 @@ async def _replayed(recording: "Recording", called: str, incident_us: int | None
             feed=feed,
             judge=RecordedJudge(feed),
             played=called,
-            whole=lambda: _judged(recording.directory),
+            whole=lambda: _judged(recording.place),
             cost=cost_of(facts.job_file),
             group=_group_of(facts.job_file.get("group")),
         )

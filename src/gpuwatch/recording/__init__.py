@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 
-def open(directory: str | Path) -> "Recording":  # noqa: A001 - as in `gpuwatch.recording.open`
-    """Open a recording for reading.
+def open(place: str | Path) -> "Recording":  # noqa: A001 - as in `gpuwatch.recording.open`
+    """Open a recording for reading: a folder, or a packed one (.gwz).
 
     Raises:
         RecordingError: when it is not one, is of a newer format, or holds nothing yet.
@@ -44,4 +44,4 @@ def open(directory: str | Path) -> "Recording":  # noqa: A001 - as in `gpuwatch.
     # polars takes 0.3 s to load, which a live screen's first paint need not wait for.
     from gpuwatch.recording.reader import open_recording
 
-    return open_recording(Path(directory))
+    return open_recording(Path(place))

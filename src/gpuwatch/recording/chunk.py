@@ -1,12 +1,15 @@
 """Chunks: what a reader holds of a recording at once."""
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.recording.manifest import Entry
 from gpuwatch.recording.record import JudgeState, Record, Shown
+from gpuwatch.recording.wal import Damage
 
-__all__ = ["EMPTY", "Chunk", "chunk_of", "slices"]
+__all__ = ["EMPTY", "Chunk", "chunk_of", "damaged", "slices"]
 
 CHUNK_SAMPLES = 1024
 """Of a merged segment that are Python objects at once, as far as judge states divide it."""
@@ -49,3 +52,14 @@ def chunk_of(records: list[Record], after_event_no: int) -> Chunk:
         tuple(r for r in records if isinstance(r, Shown) and r.event_no > after_event_no),
         tuple(r for r in records if isinstance(r, JudgeState) and r.event_no > after_event_no),
     )
+
+
+def damaged(found: Sequence[Record | Damage]) -> Iterator[tuple[Damage, int | None, int | None]]:
+    """Yield what of a log is damaged, with the wall-clock times of what is whole before and after."""
+    before_us: int | None = None
+    for place, record in enumerate(found):
+        if isinstance(record, Damage):
+            after = (r.wall_us for r in found[place + 1 :] if not isinstance(r, Damage))
+            yield record, before_us, next(after, None)
+        else:
+            before_us = record.wall_us

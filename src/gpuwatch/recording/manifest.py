@@ -9,11 +9,14 @@ import msgspec
 from gpuwatch.recording import wal
 from gpuwatch.recording.record import JudgeState, Record, Shown
 from gpuwatch.recording.session import sync_directory
+from gpuwatch.recording.store import Store
 
 __all__ = ["Entry", "Extent", "Gap", "Manifest", "Table", "extent", "reach", "read"]
 
 FILE = "manifest.jsonl"
 MAX_LINE = 1 << 20
+MAX_BYTES = 64 << 20
+"""Of a manifest, and of one of its lines: no one of ours comes near."""
 
 
 class Extent(msgspec.Struct, frozen=True):
@@ -105,28 +108,29 @@ def extent(records: Iterable[Record]) -> Extent | None:
     return functools.reduce(reach, records, None)
 
 
-def read(directory: Path) -> tuple[dict[int, Entry], int]:
+def read(held: Store) -> tuple[dict[int, Entry], int]:
     """Return the entries by segment, and how many whole lines are damaged.
 
     A last line without its end is one that is being written, or was when the writer died: it
     commits nothing.
     """
     entries: dict[int, Entry] = {}
-    damaged = 0
     try:
-        with (directory / FILE).open("rb") as file:
-            while line := file.readline(MAX_LINE):
-                if not line.endswith(b"\n"):
-                    damaged += len(line) == MAX_LINE
-                    continue
-                try:
-                    entry = msgspec.json.decode(line, type=Entry)
-                except (msgspec.DecodeError, RecursionError):
-                    damaged += 1
-                    continue
-                _count(entries, entry)
+        lines = held.read(FILE, MAX_BYTES).split(b"\n")
     except FileNotFoundError:
-        pass
+        return entries, 0
+    except ValueError:
+        return entries, 1
+    damaged = 0
+    for line in lines[:-1]:
+        try:
+            entry = msgspec.json.decode(line, type=Entry) if len(line) < MAX_LINE else None
+        except (msgspec.DecodeError, RecursionError):
+            entry = None
+        if entry is None:
+            damaged += 1
+        else:
+            _count(entries, entry)
     return entries, damaged
 
 

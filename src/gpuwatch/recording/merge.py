@@ -19,6 +19,7 @@ from polars.io.plugins import register_io_source
 from gpuwatch.agent import catalogue
 from gpuwatch.recording import schema, segment
 from gpuwatch.recording.manifest import Entry, Extent, Manifest, Table
+from gpuwatch.recording.store import Folder, Store
 
 __all__ = ["due", "merge"]
 
@@ -85,10 +86,11 @@ def merge(directory: Path, run: Sequence[Entry], manifest: Manifest) -> Entry:
         first=run[0].begin,
         confirmed=any(entry.confirmed for entry in run),
     )
+    held = Folder(directory)
     names = [name for name in schema.tables() if any(name in entry.tables for entry in run)]
     tables = segment.put(
         segment.path(directory, merged),
-        lambda aside: {n: _write(aside / f"{n}.parquet", directory, run, n) for n in names},
+        lambda aside: {n: _write(aside / f"{n}.parquet", held, run, n) for n in names},
     )
     merged = msgspec.structs.replace(merged, tables=tables)
     manifest.commit(merged)
@@ -98,9 +100,9 @@ def merge(directory: Path, run: Sequence[Entry], manifest: Manifest) -> Entry:
     return merged
 
 
-def _write(file: Path, directory: Path, run: Sequence[Entry], table: str) -> Table:
-    columns = _columns(directory, run, table)
-    blocks = _blocks(directory, run, table)
+def _write(file: Path, held: Store, run: Sequence[Entry], table: str) -> Table:
+    columns = _columns(held, run, table)
+    blocks = _blocks(held, run, table)
     first = next(blocks)
     rows = 0
 
@@ -124,40 +126,40 @@ def _write(file: Path, directory: Path, run: Sequence[Entry], table: str) -> Tab
     )
 
 
-def _columns(directory: Path, run: Sequence[Entry], table: str) -> Mapping[str, Any]:
+def _columns(held: Store, run: Sequence[Entry], table: str) -> Mapping[str, Any]:
     """Return the columns that have a value in any of some segments."""
     found = {
         name
         for entry in run
         if table in entry.tables
-        for name in pl.read_parquet_schema(segment.path(directory, entry, table))
+        for name in pl.read_parquet_schema(segment.check(held, entry, table, entry.tables[table]))
     }
     columns = {name: kind for name, kind in schema.schema(table).items() if name in found}
     return columns | ({segment.PLACE: pl.Int32} if table in catalogue.SCOPES else {})
 
 
-def _blocks(directory: Path, run: Sequence[Entry], table: str) -> Iterator[pl.DataFrame]:
+def _blocks(held: Store, run: Sequence[Entry], table: str) -> Iterator[pl.DataFrame]:
     """Yield a table's rows as they came, as many at once as may be held."""
-    held: list[pl.DataFrame] = []
+    block: list[pl.DataFrame] = []
     for entry in run:
-        for frame in _frames(directory, entry, table):
-            size = sum(f.estimated_size() for f in held) + frame.estimated_size()
-            if held and (
-                sum(f.height for f in held) + frame.height > BLOCK_ROWS or size > BLOCK_BYTES
+        for frame in _frames(held, entry, table):
+            size = sum(f.estimated_size() for f in block) + frame.estimated_size()
+            if block and (
+                sum(f.height for f in block) + frame.height > BLOCK_ROWS or size > BLOCK_BYTES
             ):
-                yield pl.concat(held)
-                held = []
-            held.append(frame)
-    yield pl.concat(held)
+                yield pl.concat(block)
+                block = []
+            block.append(frame)
+    yield pl.concat(block)
 
 
-def _frames(directory: Path, entry: Entry, table: str) -> Iterator[pl.DataFrame]:
+def _frames(held: Store, entry: Entry, table: str) -> Iterator[pl.DataFrame]:
     """Yield a table's rows in one segment, from one judge state to the next."""
     if table not in entry.tables:
         return
     ends = entry.judge_states[:-1] if entry.first is not None else ()
     for after, end in zip((-(2**63), *(no + 1 for no in ends)), (*ends, 2**63 - 1), strict=True):
-        yield segment.load(directory, entry, table, entry.tables[table], (after, end))
+        yield segment.load(held, entry, table, entry.tables[table], (after, end))
 
 
 def _grouped(block: pl.DataFrame, table: str) -> pl.DataFrame:

@@ -18,12 +18,12 @@ from gpuwatch.errors import RecordingError
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.recording import manifest, rows, schema, segment, session, wal
-from gpuwatch.recording.chunk import EMPTY, Chunk, chunk_of, slices
+from gpuwatch.recording.chunk import EMPTY, Chunk, chunk_of, damaged, slices
 from gpuwatch.recording.collector import collector_paused
 from gpuwatch.recording.frames import frames
 from gpuwatch.recording.manifest import Entry, Extent, Gap
 from gpuwatch.recording.record import JudgeState, Layout, Record, Shown
-from gpuwatch.recording.recorder import is_live
+from gpuwatch.recording.store import Store, opened
 
 __all__ = ["Chunk", "Recording", "open_recording"]
 
@@ -36,40 +36,44 @@ class _Replaced(Exception):  # noqa: N818 - no error: the part is now another on
     """A segment has been merged since the manifest was read."""
 
 
-def open_recording(directory: Path) -> "Recording":
-    """Open a recording.
+def open_recording(place: Path) -> "Recording":
+    """Open a recording: a folder, or a packed one.
 
     Raises:
         RecordingError: when it is not one, is of a newer format, or holds nothing yet.
     """
-    facts = session.load(directory)
+    held = opened(place)
+    facts = session.load(held)
     try:
-        recording = Recording(directory, facts)
+        recording = Recording(held, facts)
+        if recording.empty and held.names("seg"):
+            raise RecordingError(f"{place}: damaged: {manifest.FILE} names no segment")
     except OSError as error:
-        raise RecordingError(f"{directory}: cannot be read: {error.strerror}") from None
+        raise RecordingError(f"{place}: cannot be read: {error.strerror}") from None
     if recording.empty:
-        if (directory / "seg").is_dir() and any((directory / "seg").iterdir()):
-            raise RecordingError(f"{directory}: damaged: {manifest.FILE} names no segment")
-        raise RecordingError(f"{directory}: holds nothing: it ended before the first event")
+        raise RecordingError(f"{place}: holds nothing: it ended before the first event")
     return recording
 
 
 class Recording:
     """A recording as it was when it was opened, and what its open log has got since.
 
+    Args:
+        held: its files.
+        facts: of its session.
+
     Attributes:
-        directory: where it lies.
         session: what it is of.
     """
 
-    def __init__(self, directory: Path, facts: session.Session) -> None:
-        self.directory = directory
+    def __init__(self, held: Store, facts: session.Session) -> None:
+        self._held = held
         self.session = facts
         self._layout = Layout(facts.rows())
         self._gaps: dict[tuple[int, str], Gap] = {}
         # Logs first: one that is sealed meanwhile has its line in the manifest before it goes.
         logs = self._logs()
-        self._entries, damaged = manifest.read(directory)
+        self._entries, damaged = manifest.read(held)
         self._parts = sorted(self._entries.keys() | logs)
         if damaged:
             self._mark(0, Gap(None, None, f"{damaged} lines of the manifest are damaged"))
@@ -81,9 +85,14 @@ class Recording:
         return not self._entries and not self._gaps and not any(self._log(p) for p in self._parts)
 
     @property
+    def place(self) -> Path:
+        """Where it lies: a folder, or the file of a packed one."""
+        return self._held.place
+
+    @property
     def live(self) -> bool:
         """Whether it is still being written."""
-        return is_live(self.directory)
+        return self._held.live
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -175,7 +184,7 @@ class Recording:
         """
         reaches = [reach for part in self._parts if (reach := self._extent(part))]
         if not reaches:
-            raise RecordingError(f"{self.directory}: no event in it can be read")
+            raise RecordingError(f"{self.place}: no event in it can be read")
         return min(r.from_us for r in reaches), max(r.to_us for r in reaches)
 
     def table(self, name: str) -> pl.LazyFrame:
@@ -224,10 +233,7 @@ class Recording:
         return first
 
     def _logs(self) -> set[int]:
-        try:
-            names = [path.name for path in (self.directory / "wal").iterdir()]
-        except FileNotFoundError:
-            return set()
+        names = self._held.names("wal")
         return {found for name in names if (found := wal.number(name)) is not None}
 
     def _mark(self, part: int, gap: Gap) -> None:
@@ -279,7 +285,7 @@ class Recording:
         Raises:
             _Replaced: when another line counts for the segment now.
         """
-        self._entries = manifest.read(self.directory)[0]
+        self._entries = manifest.read(self._held)[0]
         self._parts = sorted(self._entries.keys() | self._logs())
         if self._entries.get(entry.segment) != entry:
             raise _Replaced
@@ -308,7 +314,7 @@ class Recording:
         if expected is None:
             return []
         try:
-            file = segment.check(self.directory, entry, name, expected)
+            file = segment.check(self._held, entry, name, expected)
         except segment.READ_ERRORS as error:
             self._mark_table(entry, name, error)
             return []
@@ -325,7 +331,7 @@ class Recording:
         if expected is None:
             return None
         try:
-            return segment.load(self.directory, entry, name, expected, within)
+            return segment.load(self._held, entry, name, expected, within)
         except segment.READ_ERRORS as error:
             self._mark_table(entry, name, error)
             return None
@@ -348,35 +354,24 @@ class Recording:
     def _log(self, part: int) -> list[Record]:
         """Read a log. When it was sealed meanwhile, take note of its segment instead."""
         try:
-            with wal.path(self.directory, part).open("rb") as file:
-                content = file.read(MAX_LOG)
+            content = self._held.read(wal.name(part), MAX_LOG)
         except FileNotFoundError:
-            self._entries = manifest.read(self.directory)[0]
+            self._entries = manifest.read(self._held)[0]
             if part not in self._entries:
                 self._parts = sorted(self._entries.keys() | self._logs())
                 if any(entry.begin <= part < entry.segment for entry in self._entries.values()):
                     raise _Replaced from None
                 self._mark(part, Gap(None, None, f"log {part}: missing"))
             return []
-        except OSError as error:
-            self._mark(part, Gap(None, None, f"log {part}: {error.strerror}"))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._mark(part, Gap(None, None, f"log {part}: {reason}"))
             return []
         found = list(wal.read(content, self._layout))
-        self._mark_damage(part, found)
+        for damage, before_us, after_us in damaged(found):
+            if not (damage.torn and part == self._parts[-1] and self.live):
+                self._mark(part, Gap(before_us, after_us, f"log {part}: {damage.reason}"))
         return [record for record in found if not isinstance(record, wal.Damage)]
-
-    def _mark_damage(self, part: int, found: list[Record | wal.Damage]) -> None:
-        before: int | None = None
-        for place, record in enumerate(found):
-            if isinstance(record, wal.Damage):
-                following = next(
-                    (r for r in found[place + 1 :] if not isinstance(r, wal.Damage)), None
-                )
-                after = None if following is None else following.wall_us
-                if not (record.torn and part == self._parts[-1] and self.live):
-                    self._mark(part, Gap(before, after, f"log {part}: {record.reason}"))
-            else:
-                before = record.wall_us
 
     def _extent(self, part: int) -> Extent | None:
         source = self._source(part)

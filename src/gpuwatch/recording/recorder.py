@@ -21,11 +21,11 @@ from gpuwatch.recording.limits import USUAL, Limits
 from gpuwatch.recording.manifest import Manifest
 from gpuwatch.recording.record import JudgeState, Shown
 from gpuwatch.recording.sealer import Sealer
+from gpuwatch.recording.store import LOCK
 from gpuwatch.recording.writer import Writer
 
-__all__ = ["Recorder", "Status", "create", "is_live"]
+__all__ = ["Recorder", "Status", "create"]
 
-LOCK = ".lock"
 _SLOW = "the disk does not keep up"
 
 
@@ -125,24 +125,6 @@ def _lock(directory: Path) -> int:
             f"{directory}: another gpuwatch records here", "name another directory"
         ) from None
     return descriptor
-
-
-def is_live(directory: Path) -> bool:
-    """Tell whether a recorder writes here now."""
-    try:
-        descriptor = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    else:
-        return False
-    finally:
-        os.close(descriptor)
 
 
 class Recorder:

@@ -97,7 +97,7 @@ class Sealer:
             before = entries[entry.segment]
             self._manifest.commit(entry)
             for table in before.tables.keys() - entry.tables.keys():
-                segment.path(self._directory, before, table).unlink(missing_ok=True)
+                (self._directory / segment.name(before, table)).unlink(missing_ok=True)
             self.bytes -= before.bytes - entry.bytes
 
     def _merge(self) -> None:

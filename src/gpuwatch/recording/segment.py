@@ -5,7 +5,6 @@ aside, synced, renamed), and counts from the moment that its line in manifest.js
 until then its log is the truth, and only afterwards is the log deleted.
 """
 
-import functools
 import hashlib
 import io
 import os
@@ -23,11 +22,12 @@ from gpuwatch.recording.frames import frames
 from gpuwatch.recording.manifest import Entry, Extent, Gap, Manifest, Table, reach
 from gpuwatch.recording.record import JudgeState, Layout, Record, Shown
 from gpuwatch.recording.session import sync_directory
+from gpuwatch.recording.store import Source, Store
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["PLACE", "READ_ERRORS", "check", "load", "path", "put", "seal", "write_table"]
+__all__ = ["PLACE", "READ_ERRORS", "check", "load", "name", "path", "put", "seal", "write_table"]
 
 MAX_TABLE_BYTES = 1 << 30
 MAX_TABLE_ROWS = 50_000_000
@@ -45,11 +45,14 @@ by whose they are, does not tell; nothing that a reader sees."""
 _NO_INCIDENT = ("COMPUTE", "IDLE", "STARTUP", "UNKNOWN")
 
 
-def path(directory: Path, segment: int | Entry, table: str | None = None) -> Path:
-    """Return where a segment, or one of its tables, lies; a number is that of a log."""
-    name = segment.name if isinstance(segment, Entry) else f"{segment:08d}"
-    place = directory / "seg" / name
-    return place if table is None else place / f"{table}.parquet"
+def name(entry: Entry, table: str) -> str:
+    """Return what a table's file is called."""
+    return f"seg/{entry.name}/{table}.parquet"
+
+
+def path(directory: Path, entry: Entry) -> Path:
+    """Return where a segment lies."""
+    return directory / "seg" / entry.name
 
 
 def seal(directory: Path, log: int, layout: Layout, manifest: Manifest) -> Entry:
@@ -94,40 +97,24 @@ def _confirmed(job: Verdict) -> bool:
     return job.confirmed_us is not None and job.state not in _NO_INCIDENT
 
 
-def check(directory: Path, segment: int | Entry, table: str, expected: Table) -> Path:
-    """Return the file of one table, checked against the manifest.
+def check(held: Store, entry: Entry, table: str, expected: Table) -> Source:
+    """Return one table for polars to read, checked against the manifest.
 
     Raises:
         READ_ERRORS: when it is missing, damaged or not what the manifest says.
     """
     if not (0 <= expected.bytes <= MAX_TABLE_BYTES and expected.rows <= MAX_TABLE_ROWS):
         raise ValueError("larger than a recording's tables are")
-    file = path(directory, segment, table)
-    found = file.stat()
-    identity = found.st_ino, found.st_size, found.st_mtime_ns
-    if found.st_size != expected.bytes or _sha256(file, *identity) != expected.sha256:
-        raise ValueError("its checksum differs")
-    if _rows(file, *identity) != expected.rows:
+    source = held.source(name(entry, table), expected.bytes, expected.sha256)
+    # What a file claims to hold, in a few bytes, may be more than memory does.
+    if pl.scan_parquet(source).select(pl.len()).collect().item() != expected.rows:
         raise ValueError("its number of rows differs")
-    return file
-
-
-# A seek comes to the same files again, and they never change.
-@functools.lru_cache(maxsize=4096)
-def _sha256(file: Path, *_identity: int) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-@functools.lru_cache(maxsize=4096)
-def _rows(file: Path, *_identity: int) -> int:
-    rows: int = pl.scan_parquet(file).select(pl.len()).collect().item()
-    return rows
+    return source
 
 
 def load(
-    directory: Path,
-    segment: int | Entry,
+    held: Store,
+    entry: Entry,
     table: str,
     expected: Table,
     within: tuple[int, int] | None = None,
@@ -135,8 +122,8 @@ def load(
     """Read one table, checked, fitted to today's columns, its rows in the order in which they came.
 
     Args:
-        directory: of the recording.
-        segment: its entry, or the number of a log that it was sealed from.
+        held: the recording.
+        entry: of the segment.
         table: which.
         expected: what the manifest says of it.
         within: the first and the last event that are wanted; None: all.
@@ -144,7 +131,7 @@ def load(
     Raises:
         READ_ERRORS: as `check`, or when a column does not fit.
     """
-    found = pl.scan_parquet(check(directory, segment, table, expected))
+    found = pl.scan_parquet(check(held, entry, table, expected))
     if within is not None:
         found = found.filter(pl.col("event_no").is_between(*within))
     frame = found.collect()

@@ -10,8 +10,9 @@ import msgspec
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Metric
 from gpuwatch.errors import RecordingError
+from gpuwatch.recording.store import Store
 
-__all__ = ["FORMAT", "Column", "Session", "load", "store", "write_durably"]
+__all__ = ["FORMAT", "Column", "Session", "encoded", "load", "store", "write_durably"]
 
 FORMAT = 2
 """Of the recordings that this version writes; it reads all up to this one."""
@@ -102,42 +103,47 @@ def sync_directory(path: Path) -> None:
 
 def store(directory: Path, session: Session) -> None:
     """Write session.json: from here on the directory is a recording."""
-    content = msgspec.json.format(msgspec.json.encode(session), indent=1)
-    write_durably(directory / FILE, content)
+    write_durably(directory / FILE, encoded(session))
 
 
-def load(directory: Path) -> Session:
+def encoded(session: Session) -> bytes:
+    """Return what session.json holds."""
+    return msgspec.json.format(msgspec.json.encode(session), indent=1)
+
+
+def load(held: Store) -> Session:
     """Read session.json.
 
     Raises:
         RecordingError: when this is no recording, or one of a newer format.
     """
-    content = _content(directory)
+    content = _content(held)
     with contextlib.suppress(msgspec.DecodeError):
         origin = msgspec.json.decode(content, type=_Origin)
         if origin.format > FORMAT:
             raise RecordingError(
-                f"{directory}: written by gpuwatch {origin.version[:40]!r} in format"
+                f"{held.place}: written by gpuwatch {origin.version[:40]!r} in format"
                 f" {origin.format}; this gpuwatch reads formats up to {FORMAT}",
                 "use that version or a later one",
             )
     try:
         return msgspec.json.decode(content, type=Session)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RecordingError(f"{directory / FILE}: damaged: {error}") from None
+        raise RecordingError(f"{held.place / FILE}: damaged: {error}") from None
 
 
-def _content(directory: Path) -> bytes:
-    path = directory / FILE
+def _content(held: Store) -> bytes:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = held.read(FILE, MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
-        what = "not a recording: it has no session.json" if directory.exists() else "no such file"
-        raise RecordingError(f"{directory}: {what}") from None
+        there = held.place.exists()
+        what = f"not a recording: it has no {FILE}" if there else "no such file"
+        raise RecordingError(f"{held.place}: {what}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise RecordingError(f"{path}: {reason}") from None
+        raise RecordingError(f"{held.place / FILE}: {reason}") from None
     if len(content) > MAX_BYTES:
-        raise RecordingError(f"{path}: larger than {MAX_BYTES >> 20} MiB: not a recording's")
+        raise RecordingError(
+            f"{held.place / FILE}: larger than {MAX_BYTES >> 20} MiB: not a recording's"
+        )
     return content

@@ -39,9 +39,14 @@ class Damage(msgspec.Struct, frozen=True):
         return f"{self.length} bytes at {self.offset} are damaged"
 
 
+def name(log: int) -> str:
+    """Return what a log is called."""
+    return f"wal/{log:08d}.wal"
+
+
 def path(directory: Path, log: int) -> Path:
     """Return where a log lies."""
-    return directory / "wal" / f"{log:08d}.wal"
+    return directory / name(log)
 
 
 def number(name: str) -> int | None:
