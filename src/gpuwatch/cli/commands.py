@@ -46,7 +46,11 @@ _JUDGED = (
     *_JOB,
     Argument("--thresholds", f"thresholds to judge by instead of the job file's: {_GIVEN}", MappingProxyType({"metavar": "GIVEN"})),
 )  # fmt: skip
-_RECORDING = Argument("recording", "a recording's folder", MappingProxyType({"metavar": "REC"}))
+_RECORDING = Argument(
+    "recording",
+    "a recording: its folder, or a packed one (.gwz)",
+    MappingProxyType({"metavar": "REC"}),
+)
 _JSON = Argument("--json", "one JSON document on stdout", _SWITCH)
 
 LIVE = Command(
@@ -99,6 +103,12 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
                 _JSON,
             ),
             "gpuwatch.cli.compare:compare",
+        ),
+        Command(
+            "verify",
+            "whether a recording is whole; exit 1 where some of it cannot be read",
+            (_RECORDING, _JSON),
+            "gpuwatch.cli.verify:verify",
         ),
         Command("snapshot", "one look at a job, then exit", (*_JUDGED, _JSON), "gpuwatch.cli.snapshot:snapshot"),
         Command(

@@ -31,12 +31,14 @@ class Extent(msgspec.Struct, frozen=True):
 class Gap(msgspec.Struct, frozen=True):
     """A stretch of the recording that cannot be read, and why.
 
-    Times are the viewer's wall clock in microseconds; None where even that is lost.
+    Times are the viewer's wall clock in microseconds; None where even that is lost. `deleted` tells
+    that it was let go of on purpose.
     """
 
     from_us: int | None
     to_us: int | None
     reason: str
+    deleted: bool = False
 
     @classmethod
     def over(cls, reach: Extent | None, reason: str) -> "Gap":

@@ -63,11 +63,12 @@ class Recording:
         facts: of its session.
 
     Attributes:
+        held: its files.
         session: what it is of.
     """
 
     def __init__(self, held: Store, facts: session.Session) -> None:
-        self._held = held
+        self.held = held
         self.session = facts
         self._layout = Layout(facts.rows())
         self._gaps: dict[tuple[int, str], Gap] = {}
@@ -87,12 +88,17 @@ class Recording:
     @property
     def place(self) -> Path:
         """Where it lies: a folder, or the file of a packed one."""
-        return self._held.place
+        return self.held.place
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The segments that count, in order."""
+        return tuple(self._entries[part] for part in sorted(self._entries))
 
     @property
     def live(self) -> bool:
         """Whether it is still being written."""
-        return self._held.live
+        return self.held.live
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -233,7 +239,7 @@ class Recording:
         return first
 
     def _logs(self) -> set[int]:
-        names = self._held.names("wal")
+        names = self.held.names("wal")
         return {found for name in names if (found := wal.number(name)) is not None}
 
     def _mark(self, part: int, gap: Gap) -> None:
@@ -285,7 +291,7 @@ class Recording:
         Raises:
             _Replaced: when another line counts for the segment now.
         """
-        self._entries = manifest.read(self._held)[0]
+        self._entries = manifest.read(self.held)[0]
         self._parts = sorted(self._entries.keys() | self._logs())
         if self._entries.get(entry.segment) != entry:
             raise _Replaced
@@ -314,7 +320,7 @@ class Recording:
         if expected is None:
             return []
         try:
-            file = segment.check(self._held, entry, name, expected)
+            file = segment.check(self.held, entry, name, expected)
         except segment.READ_ERRORS as error:
             self._mark_table(entry, name, error)
             return []
@@ -331,7 +337,7 @@ class Recording:
         if expected is None:
             return None
         try:
-            return segment.load(self._held, entry, name, expected, within)
+            return segment.load(self.held, entry, name, expected, within)
         except segment.READ_ERRORS as error:
             self._mark_table(entry, name, error)
             return None
@@ -354,9 +360,9 @@ class Recording:
     def _log(self, part: int) -> list[Record]:
         """Read a log. When it was sealed meanwhile, take note of its segment instead."""
         try:
-            content = self._held.read(wal.name(part), MAX_LOG)
+            content = self.held.read(wal.name(part), MAX_LOG)
         except FileNotFoundError:
-            self._entries = manifest.read(self._held)[0]
+            self._entries = manifest.read(self.held)[0]
             if part not in self._entries:
                 self._parts = sorted(self._entries.keys() | self._logs())
                 if any(entry.begin <= part < entry.segment for entry in self._entries.values()):

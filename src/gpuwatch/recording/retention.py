@@ -53,8 +53,8 @@ def _without(entry: Entry, tables: frozenset[str] | None, why: str) -> Entry:
     if len(left) == len(entry.tables):
         return entry
     what = "all" if tables is None else "readings"
-    gap = Gap.over(entry.extent, f"{what} deleted: {why}")
-    gaps = (*(g for g in entry.gaps if not g.reason.endswith(why)), gap)
+    gap = msgspec.structs.replace(Gap.over(entry.extent, f"{what} deleted: {why}"), deleted=True)
+    gaps = (*(g for g in entry.gaps if not g.deleted), gap)
     return msgspec.structs.replace(entry, tables=left, gaps=gaps, judge_states=_states(entry, left))
 
 
