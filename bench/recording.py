@@ -25,6 +25,8 @@ from gpuwatch.verdict.judge import Judge
 SOURCE = Path(__file__).parents[1] / "recordings/net-loss"
 OPEN_BUDGET_MB, BUDGET_MB = 8.0, 2.0
 HOUR_S = 3600
+LOG_S = 61
+"""Seconds in a log: it ends with the first tick after a minute."""
 AHEAD = 2000
 """Events that may wait for the disk: a live feed is slower than it."""
 ATOP_S = 60
@@ -47,7 +49,7 @@ def record(place: Path, nodes: int, seconds: int, limits: Limits) -> float:
             if isinstance(event, Tick):
                 judged(recorder, judge, cluster, event)
         await_disk(recorder, second[-1])
-    while recorder.status.segments < (seconds - 1) // 60:
+    while recorder.status.segments < seconds // LOG_S:
         time.sleep(0.05)
     recorder.close()
     return time.process_time() - time.thread_time() - began
@@ -94,7 +96,7 @@ def main() -> int:
         usual = Limits(queue=1 << 16)
         record(folder / "open", nodes, HOUR_S - 60, usual)
         open_mb = megabytes(folder / "open")
-        cpu_s = record(folder / "merged", nodes, HOUR_S + 61, usual)
+        cpu_s = record(folder / "merged", nodes, HOUR_S + LOG_S, usual)
         merged_mb = max(e.bytes for e in manifest.read(Folder(folder / "merged"))[0].values()) / 1e6
         beside_mb = atop_mb(folder)
     print(
@@ -104,7 +106,7 @@ def main() -> int:
     print(row("**after the merge**", merged_mb, BUDGET_MB, nodes))
     if beside_mb is not None:
         print(row("atop, of this machine", beside_mb, None, 1))
-    print(f"\nCPU of sealing and merging: {cpu_s / (HOUR_S + 61):.2%} of one core")
+    print(f"\nCPU of sealing and merging: {cpu_s / (HOUR_S + LOG_S):.2%} of one core")
     return int(open_mb > OPEN_BUDGET_MB * nodes or merged_mb > BUDGET_MB * nodes)
 
 

@@ -110,6 +110,16 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
             (_RECORDING, _JSON),
             "gpuwatch.cli.verify:verify",
         ),
+        Command(
+            "pack",
+            "one file of a recording, which plays as it is",
+            (
+                _RECORDING,
+                Argument("file", "file to write, new: NAME.gwz", {"metavar": "FILE"}),
+                Argument("--redact", "give hosts, users, paths, addresses and serials other names, the same everywhere", _SWITCH),
+            ),
+            "gpuwatch.cli.pack:pack",
+        ),
         Command("snapshot", "one look at a job, then exit", (*_JUDGED, _JSON), "gpuwatch.cli.snapshot:snapshot"),
         Command(
             "doctor",

@@ -1,7 +1,7 @@
 """manifest.jsonl: a line a segment; what has no line does not count."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ from gpuwatch.recording.record import JudgeState, Record, Shown
 from gpuwatch.recording.session import sync_directory
 from gpuwatch.recording.store import Store
 
-__all__ = ["Entry", "Extent", "Gap", "Manifest", "Table", "extent", "reach", "read"]
+__all__ = ["Entry", "Extent", "Gap", "Manifest", "Table", "extent", "missing", "reach", "read"]
 
 FILE = "manifest.jsonl"
 MAX_LINE = 1 << 20
@@ -134,6 +134,33 @@ def read(held: Store) -> tuple[dict[int, Entry], int]:
         else:
             _count(entries, entry)
     return entries, damaged
+
+
+def missing(entries: Mapping[int, Entry], parts: Sequence[int]) -> Iterator[tuple[int, Gap]]:
+    """Yield what lies between the parts that are there, with its number; they are numbered from 1.
+
+    Args:
+        entries: by segment.
+        parts: numbers of segments and logs, in order.
+    """
+    before = 0
+    for part in parts:
+        right = entries.get(part)
+        begin = right.begin if right else part
+        if begin > before + 1:
+            left = entries.get(before)
+            what = f"segment {before + 1}"
+            if begin > before + 2:
+                what = f"segments {before + 1} to {begin - 1}"
+            yield (
+                before + 1,
+                Gap(
+                    left.extent.to_us if left and left.extent else None,
+                    right.extent.from_us if right and right.extent else None,
+                    f"{what}: missing",
+                ),
+            )
+        before = part
 
 
 def _count(entries: dict[int, Entry], entry: Entry) -> None:

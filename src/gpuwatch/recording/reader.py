@@ -78,7 +78,8 @@ class Recording:
         self._parts = sorted(self._entries.keys() | logs)
         if damaged:
             self._mark(0, Gap(None, None, f"{damaged} lines of the manifest are damaged"))
-        self._mark_missing()
+        for part, gap in manifest.missing(self._entries, self._parts):
+            self._mark(part, gap)
 
     @property
     def empty(self) -> bool:
@@ -182,6 +183,13 @@ class Recording:
             return self.event_no_at(wall_us)
         return last if found is None else found
 
+    def unsealed(self) -> Iterator[tuple[int, list[Record]]]:
+        """Yield the logs that are not sealed, with what of them is whole."""
+        for part in self._parts:
+            source = self._source(part)
+            if not isinstance(source, Entry):
+                yield part, source
+
     def span(self) -> tuple[int, int]:
         """Return the first and the last wall-clock time, in microseconds.
 
@@ -244,26 +252,6 @@ class Recording:
 
     def _mark(self, part: int, gap: Gap) -> None:
         self._gaps[part, gap.reason] = gap
-
-    def _mark_missing(self) -> None:
-        """Mark what lies between the parts that are there; parts are numbered from 1."""
-        before = 0
-        for part in self._parts:
-            begin = self._entries[part].begin if part in self._entries else part
-            if begin > before + 1:
-                self._mark(before + 1, self._missing(before, begin, self._entries.get(part)))
-            before = part
-
-    def _missing(self, before: int, after: int, right: Entry | None) -> Gap:
-        left = self._entries.get(before)
-        what = f"segment {before + 1}"
-        if after > before + 2:
-            what = f"segments {before + 1} to {after - 1}"
-        return Gap(
-            left.extent.to_us if left and left.extent else None,
-            right.extent.from_us if right and right.extent else None,
-            f"{what}: missing",
-        )
 
     def _source(self, part: int) -> Entry | list[Record]:
         """Return a part's entry, or the records of its log where that is not sealed yet."""

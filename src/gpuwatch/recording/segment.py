@@ -27,7 +27,18 @@ from gpuwatch.recording.store import Source, Store
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["PLACE", "READ_ERRORS", "check", "load", "name", "path", "put", "seal", "write_table"]
+__all__ = [
+    "PLACE",
+    "READ_ERRORS",
+    "check",
+    "load",
+    "name",
+    "path",
+    "put",
+    "seal",
+    "write",
+    "write_table",
+]
 
 MAX_TABLE_BYTES = 1 << 30
 MAX_TABLE_ROWS = 50_000_000
@@ -64,9 +75,21 @@ def seal(directory: Path, log: int, layout: Layout, manifest: Manifest) -> Entry
         OSError: when the disk does not take it.
     """
     log_content = wal.path(directory, log).read_bytes()
-    entry = _write(directory, log, _Tally(wal.read(log_content, layout)))
-    manifest.commit(entry)
+    entry = write(directory, log, wal.read(log_content, layout), manifest)
     wal.path(directory, log).unlink()
+    return entry
+
+
+def write(
+    directory: Path, number: int, found: Iterable[Record | wal.Damage], manifest: Manifest
+) -> Entry:
+    """Write records as a segment, and commit it.
+
+    Raises:
+        OSError: when the disk does not take it; it may be tried again.
+    """
+    entry = _write(directory, number, _Tally(found))
+    manifest.commit(entry)
     return entry
 
 
