@@ -120,6 +120,17 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
             ),
             "gpuwatch.cli.pack:pack",
         ),
+        Command(
+            "export",
+            "a recording's tables as plain files",
+            (
+                _RECORDING,
+                Argument("--format", "of the files", {"choices": ("csv", "parquet"), "required": True}),
+                Argument("--rates", "rates a second in the place of counters", _SWITCH),
+                Argument("--out", "folder for them, new or empty", {"metavar": "DIR", "required": True}),
+            ),
+            "gpuwatch.cli.export:export",
+        ),
         Command("snapshot", "one look at a job, then exit", (*_JUDGED, _JSON), "gpuwatch.cli.snapshot:snapshot"),
         Command(
             "doctor",
