@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-recording html-check clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-recording kill-check html-check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -81,6 +81,9 @@ bench-judge: $(READY) ## Measure what a tick of judging costs the viewer, of 64 
 bench-recording: $(READY) ## Measure how large a recording is, and what writing it costs, beside atop; two minutes.
 	@command -v atop >/dev/null || { apt-get install -qq -y --no-install-recommends atop >/dev/null || true; }
 	$(BIN)/python bench/recording.py
+
+kill-check: $(READY) ## Kill fifty recorders at random moments, many while they merge, and read what they left; half a minute.
+	$(BIN)/python tests/recording/killed.py
 
 html-check: $(READY) ## Open the pages of `report --html` in Chromium, draw and print them into build/html-check; a minute.
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
