@@ -78,7 +78,15 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
             ),
             "gpuwatch.cli.record:record",
         ),
-        Command("replay", "play a recording in the same screen", (_RECORDING,), "gpuwatch.cli.screen:replay"),
+        Command(
+            "replay",
+            "play a recording in the same screen",
+            (
+                _RECORDING,
+                Argument("--follow", "follow one that is still being written, as if live: many eyes, one set of agents", _SWITCH),
+            ),
+            "gpuwatch.cli.screen:replay",
+        ),
         Command(
             "report",
             "who waited on what, how long, and what it cost",

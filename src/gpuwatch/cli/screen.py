@@ -166,7 +166,13 @@ class _LiveJob:
 def replay(given: Namespace) -> int:
     """Play a recording in the screen."""
     recording = _opened(Path(given.recording))
-    return asyncio.run(_replayed(recording, "replay", None))
+    if not given.follow:
+        return asyncio.run(_replayed(recording, "replay"))
+    if not recording.live:
+        raise InputError(
+            f"{given.recording}: nobody writes it any more", f"gpuwatch replay {given.recording}"
+        )
+    return asyncio.run(_followed(recording))
 
 
 def demo(given: Namespace) -> int:
@@ -177,11 +183,7 @@ def demo(given: Namespace) -> int:
     if given.scenario not in bundled:
         raise InputError(f"no demo {given.scenario!r}", f"there are: {', '.join(bundled)}")
     recording = _opened(bundled[given.scenario])
-
-    from gpuwatch.tui.recorded import first_wait
-
-    begin_us = first_wait(recording.chunks())
-    return asyncio.run(_replayed(recording, f"DEMO, a recording: {given.scenario}", begin_us))
+    return asyncio.run(_replayed(recording, f"DEMO, a recording: {given.scenario}"))
 
 
 def _opened(folder: Path) -> "Recording":
@@ -192,15 +194,40 @@ def _opened(folder: Path) -> "Recording":
     return recording
 
 
-async def _replayed(recording: "Recording", called: str, incident_us: int | None) -> int:
-    """Play a recording, from a little before an incident if one is given."""
-    from gpuwatch.feed.replay import RecordedJudge, Replay
+async def _followed(recording: "Recording") -> int:
+    """Show what another gpuwatch records, as it does so."""
+    from gpuwatch.feed.follow import Follow
+    from gpuwatch.feed.replay import RecordedJudge
     from gpuwatch.job.types import cost_of
     from gpuwatch.model.progress import expressions_of
     from gpuwatch.tui.session import Session as Show
 
+    facts, feed = recording.session, Follow(recording)
+    return await _shown(
+        Show(
+            title=facts.job,
+            nodes=facts.nodes,
+            interval_s=facts.interval_s,
+            expressions=expressions_of(facts.job_file),
+            feed=aiter(feed),
+            judge=RecordedJudge(feed),
+            recording=feed.words,
+            cost=cost_of(facts.job_file),
+            group=_group_of(facts.job_file.get("group")),
+        )
+    )
+
+
+async def _replayed(recording: "Recording", called: str) -> int:
+    """Play a recording, from a little before its first incident if it has one."""
+    from gpuwatch.feed.replay import RecordedJudge, Replay
+    from gpuwatch.job.types import cost_of
+    from gpuwatch.model.progress import expressions_of
+    from gpuwatch.tui.recorded import first_wait
+    from gpuwatch.tui.session import Session as Show
+
     facts, feed = recording.session, Replay(recording)
-    if incident_us is not None:
+    if (incident_us := first_wait(recording)) is not None:
         feed.seek(incident_us - LEAD_US)
     return await _shown(
         Show(

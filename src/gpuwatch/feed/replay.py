@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Protocol
 
 from gpuwatch.model.event import AnyEvent, Tick
 from gpuwatch.model.verdict import JobVerdict, Verdict
@@ -10,7 +11,7 @@ from gpuwatch.model.view import NodeView, View
 from gpuwatch.recording import JudgeState
 from gpuwatch.recording.reader import Chunk, Recording
 
-__all__ = ["RecordedJudge", "Replay"]
+__all__ = ["RecordedJudge", "Replay", "ahead"]
 
 RUN_UP_US = 10_000_000
 """A seek starts at the last judge state at least so long before its target, so that rates and
@@ -113,8 +114,8 @@ class Replay:
         wanted, chunks = await self._cue()
         for standing in self.judge_state.standing if self.judge_state else ():
             yield standing
-        async with contextlib.aclosing(_ahead(chunks)) as ahead:
-            async for chunk in ahead:
+        async with contextlib.aclosing(ahead(chunks)) as parts:
+            async for chunk in parts:
                 self._shown = {shown.event_no: shown.verdict for shown in chunk.shown}
                 for event in chunk.events:
                     self.running_up = event.event_no < wanted
@@ -172,10 +173,17 @@ class Replay:
         self._changed.set()
 
 
+class Told(Protocol):
+    """A feed that knows the verdicts of its ticks."""
+
+    def shown(self, event_no: int) -> JobVerdict | None:
+        """Return the verdict that was shown at a tick."""
+
+
 class RecordedJudge:
     """Says what was said: the verdicts of a recording, at the ticks of its replay."""
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: Told) -> None:
         self._replay = replay
 
     def node(self, view: View, node: NodeView) -> tuple[Verdict, ...]:  # noqa: ARG002 - engine.Judge names them
@@ -232,7 +240,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def _ahead(chunks: Iterator[Chunk]) -> AsyncGenerator[Chunk, None]:
+async def ahead(chunks: Iterator[Chunk]) -> AsyncGenerator[Chunk, None]:
     """Read parts in a thread, one ahead of the one that is played."""
     following = asyncio.ensure_future(asyncio.to_thread(next, chunks, None))
     try:

@@ -81,6 +81,12 @@ class Recording:
         for part, gap in manifest.missing(self._entries, self._parts):
             self._mark(part, gap)
 
+    def refresh(self) -> None:
+        """Take note of what has been sealed, merged or begun since it was opened."""
+        logs = self._logs()
+        self._entries = manifest.read(self.held)[0]
+        self._parts = sorted(self._entries.keys() | logs)
+
     @property
     def empty(self) -> bool:
         """Whether there is nothing to read at all."""
@@ -279,8 +285,7 @@ class Recording:
         Raises:
             _Replaced: when another line counts for the segment now.
         """
-        self._entries = manifest.read(self.held)[0]
-        self._parts = sorted(self._entries.keys() | self._logs())
+        self.refresh()
         if self._entries.get(entry.segment) != entry:
             raise _Replaced
 

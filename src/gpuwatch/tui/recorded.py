@@ -7,7 +7,7 @@ from gpuwatch.model.event import Tick
 from gpuwatch.tui.past import Judged
 
 if TYPE_CHECKING:
-    from gpuwatch.recording.reader import Chunk
+    from gpuwatch.recording.reader import Chunk, Recording
 
 __all__ = ["first_wait", "judged"]
 
@@ -21,10 +21,18 @@ def judged(chunks: Iterable["Chunk"]) -> Iterator[Judged]:
         yield [(ticks[s.event_no], s.verdict) for s in chunk.shown if s.event_no in ticks]
 
 
-def first_wait(chunks: Iterable["Chunk"]) -> int | None:
-    """Return wall-clock microseconds of the first tick at which the job waited; None if none."""
-    for part in judged(chunks):
-        for tick, verdict in part:
-            if verdict.job.state not in _WELL:
-                return tick.wall_us
-    return None
+def first_wait(recording: "Recording") -> int | None:
+    """Return wall-clock microseconds of when the job first waited for long enough to be suspected.
+
+    Asked of the few rows that tell of changes, as a recording may be days long; None where there is
+    none, or where they cannot be read.
+    """
+    import polars as pl
+
+    well = pl.col("state").is_in(_WELL) | (pl.col("scope") != "job")
+    waits = recording.table("verdict").filter(~well, "suspected")
+    try:
+        first = waits.select(pl.col("t").min().cast(pl.Int64)).collect().item()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    return None if first is None else int(first)
