@@ -231,6 +231,8 @@ async def test_what_the_users_own_configuration_accepts_is_accepted(
     config.write_text(
         "StrictHostKeyChecking accept-new\nUserKnownHostsFile /dev/null\nGlobalKnownHostsFile none\n"
     )
+    strict = usual.node(known_hosts=None, config=config, host_keys="strict")
+    assert "unknown host key" in (await refused(dial, strict)).what
     assert (await dial(usual.node(known_hosts=None, config=config)))[-1] == "shell"
 
 

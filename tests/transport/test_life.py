@@ -105,6 +105,27 @@ async def test_a_node_that_refuses_after_it_streamed_is_tried_again(
         await watch.sample("node", sequence=1)
 
 
+async def test_a_node_that_was_refused_is_tried_again_when_asked(
+    sshd: Start, watching: Any
+) -> None:
+    """Refused it stays refused, without another login, until a person has done something about it."""
+    server, other = sshd(), sshd()
+    authorized = server.folder / "authorized_keys"
+    keys = authorized.read_bytes()
+    authorized.write_bytes(b"")
+    async with watching(server.node("shut"), other.node("well")) as watch:
+        refused = await watch.link("shut", "refused")
+        assert "permission denied" in refused.reason
+        await watch.sample("well", sequence=1)
+        logins = server.log.read_text().count("Failed publickey")
+        authorized.write_bytes(keys)
+        await watch.sample("well", sequence=4)
+        assert server.log.read_text().count("Failed publickey") == logins
+        assert watch.live.retry() == 1
+        await watch.sample("shut", sequence=1)
+        assert watch.live.retry() == 0
+
+
 async def test_a_node_that_freezes_is_lost_and_found(
     sshd: Start, watching: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

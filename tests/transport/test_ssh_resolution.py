@@ -95,6 +95,7 @@ async def test_what_the_job_file_says_goes_before_the_configuration(config: Conf
     assert (found.key_alias, found.agent) == ("cluster", None)
     assert found.known_hosts == (Path("/a"), Path("/b"))
     assert (found.family, found.accept_new) == (socket.AF_INET6, True)
+    assert not (await resolve(Target("gpu001"), Ssh(config=file, host_keys="strict"))).accept_new
     told = await resolve(Target("gpu001", 24, "ann"), Ssh(config=file, jump="other"))
     assert (told.port, told.user, told.jumps) == (24, "ann", ("other",))
 

@@ -92,6 +92,13 @@ async def test_a_node_that_is_let_go_as_its_stream_ends_is_not_tried_again() -> 
     assert task.cancelled()
 
 
+def test_a_denied_login_of_a_program_is_tried_seldom() -> None:
+    """At most thrice in ten minutes: fail2ban locks out at five."""
+    pauses = [_pause_s(lost_s, denied=True) for lost_s in (0.0, 30.0, 10_000.0) for _ in range(100)]
+    assert min(pauses) >= 180
+    assert max(pauses) <= 300
+
+
 def test_a_pause_is_at_most_as_long_as_the_link_is_lost() -> None:
     """S14: back soon from what lasts a moment, and no storm where it lasts; never in step."""
     for lost_s, longest in ((0.0, FIRST_PAUSE_S), (8.0, 8.0), (10_000.0, LONGEST_PAUSE_S)):

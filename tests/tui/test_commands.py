@@ -230,3 +230,25 @@ async def test_at_rest_only_lines_that_changed_are_drawn(
         app.post_message(Judged(dataclasses.replace(app.scene, view=later)))
         await until(pilot, lambda: app.scene is not None and app.scene.view is later)
     assert drawn == [("top", 0), ("top", 2)]
+
+
+async def test_nodes_are_tried_again_when_asked() -> None:
+    scenario = scenarios.storage()
+    asked: list[int] = []
+
+    def retry() -> int:
+        asked.append(1)
+        return 2 - len(asked)
+
+    feed = Feed(scenario.events())
+    feed.hold_after(10)
+    session = Session(scenario.title, scenario.nodes, 1.0, aiter(feed), scenario.judge, retry=retry)
+    app = Watch(session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until_second(pilot, 10)
+        for told in ("trying 1 node again", "all nodes stream"):
+            await pilot.press("R")
+            await until(
+                pilot, lambda told=told: told in {str(n.message) for n in app._notifications}
+            )
+    assert len(asked) == 2

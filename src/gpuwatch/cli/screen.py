@@ -60,6 +60,7 @@ async def _live(job: "Job", *, recorded: bool) -> int:
         sinks=(source,),
         recording=source.words if recorded else None,
         note=source.note,
+        retry=source.retry,
         cost=job.cost,
         group=_group_of(job.group),
     )
@@ -134,6 +135,10 @@ class _LiveJob:
         """Put a person's note among the events."""
         if self._watch is not None:
             self._watch.feed.note(text)
+
+    def retry(self) -> int:
+        """Try nodes again that do not stream; return how many."""
+        return self._watch.feed.retry() if self._watch is not None else 0
 
     def words(self) -> str:
         """Say how recording goes."""

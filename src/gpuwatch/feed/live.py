@@ -61,6 +61,7 @@ class Live:
         self._queue = Queue()
         self._ears = {node.name: self._ear(node) for node in self.nodes}
         self._links: dict[str, asyncio.Task[None]] = {}
+        self._knocks: dict[str, asyncio.Event] = {}
         self._roster = roster
         self._all_down = asyncio.Event()
         self._transports = transports or Transports()
@@ -83,6 +84,14 @@ class Live:
         """Put a person's note among the events, at this instant."""
         if not self._queue.closed:
             self._queue.put(Marker, text=sanitize(text))
+
+    def retry(self) -> int:
+        """Try the nodes again that do not stream, now; return how many."""
+        down = [name for name in self._links if not self._ears[name].streams]
+        self._transports.forgive()
+        for name in down:
+            self._knocks[name].set()
+        return len(down)
 
     async def close(self) -> None:
         """End all links, and the agents with them. What waits can still be taken."""
@@ -117,9 +126,10 @@ class Live:
         if node.name not in self._ears:
             self._ears[node.name] = self._ear(node)
         message = built.message(agent_config(node, self.interval_s))
-        ear = self._ears[node.name]
+        ear, knock = self._ears[node.name], asyncio.Event()
+        self._knocks[node.name] = knock
         self._links[node.name] = group.create_task(
-            supervise(node, self._transports.open, message, ear, self.interval_s)
+            supervise(node, self._transports.open, message, ear, self.interval_s, knock)
         )
 
     async def _follow(self, roster: Roster, built: Payload, group: asyncio.TaskGroup) -> None:

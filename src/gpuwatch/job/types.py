@@ -50,7 +50,7 @@ class Ssh(Struct, frozen=True, kw_only=True):
     identity: Path | None = None
     config: Path | None = None
     known_hosts: Path | None = None
-    host_keys: Literal["strict", "accept-new"] = "strict"
+    host_keys: Literal["strict", "accept-new"] | None = None
     transport: Transport = "asyncssh"
     command: tuple[str, ...] = ()
 

@@ -49,6 +49,10 @@ class Logins:
         self._denials = Denials()
         self._proxies: set[asyncio.Task[None]] = set()
 
+    def forgive(self) -> None:
+        """Forget what was denied."""
+        self._denials.forget()
+
     async def login(
         self,
         settings: Settings,

@@ -75,6 +75,10 @@ class Denials:
         if error and state == denied_state and asyncio.get_running_loop().time() < until_s:
             raise LinkError(error.what, error.step, error.hint, heals=error.heals)
 
+    def forget(self) -> None:
+        """Let all be tried again: a person has done something about it."""
+        self._denied.clear()
+
     def welcome(self, who: Hashable) -> None:
         """Take note of a login that went well."""
         self._let_in.add(who)

@@ -28,15 +28,15 @@ class Ssh:
         known_hosts: file of trusted host keys; None: the user's and the system's.
         config: ssh configuration file to resolve names with; None: the user's and the system's.
         host_keys: `strict` refuses a key that was never seen; `accept-new` trusts it on first
-            use and writes it to gpuwatch's own file. A changed key is always refused. With `openssh`
-            ssh itself checks, as its configuration says where this is `strict`.
+            use and writes it to gpuwatch's own file; both stand above the user's own
+            StrictHostKeyChecking. A changed key is always refused. With `openssh` ssh itself checks.
     """
 
     identity: Path | None = None
     jump: str | None = None
     known_hosts: Path | None = None
     config: Path | None = None
-    host_keys: Literal["strict", "accept-new"] = "strict"
+    host_keys: Literal["strict", "accept-new"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,9 @@ def _words(node: Node, options: tuple[str, ...]) -> list[str]:
     words = ["ssh", "-T"] if options else ["ssh"]
     if ssh.config:
         words += ["-F", str(ssh.config)]
-    if ssh.host_keys == "accept-new":
-        options = (*options, "StrictHostKeyChecking=accept-new")
+    if ssh.host_keys:
+        checking = "accept-new" if ssh.host_keys == "accept-new" else "yes"
+        options = (*options, f"StrictHostKeyChecking={checking}")
     if ssh.known_hosts:
         options = (*options, f'UserKnownHostsFile="{ssh.known_hosts}"')
     for option in options:

@@ -143,7 +143,6 @@ def settings_of(options: Options, target: Target, ssh: Ssh) -> Settings:
         jump = None
     proxy = None if jump else first("proxycommand")
     tokens = _Tokens(target.host, host, port, user, alias, jump)
-    strict = (first("stricthostkeychecking") or "").lower()
     return Settings(
         name=str(target),
         host=host,
@@ -156,11 +155,18 @@ def settings_of(options: Options, target: Target, ssh: Ssh) -> Settings:
         agent=_agent(options.get("identityagent", []), tokens),
         identities_only=(first("identitiesonly") or "").lower() in YES,
         known_hosts=_known_hosts(ssh, first("userknownhostsfile"), first("globalknownhostsfile")),
-        accept_new=ssh.host_keys == "accept-new" or strict in ON_FIRST_USE,
+        accept_new=_takes_new_keys(ssh, first("stricthostkeychecking") or ""),
         key_alias=alias,
         family=_FAMILIES.get(first("addressfamily") or "any", socket.AF_UNSPEC),
         bind=first("bindaddress"),
     )
+
+
+def _takes_new_keys(ssh: Ssh, checking: str) -> bool:
+    """Tell whether a key that was never seen is trusted: by the job file, else by the user's own ssh."""
+    if ssh.host_keys is not None:
+        return ssh.host_keys == "accept-new"
+    return checking.lower() in ON_FIRST_USE
 
 
 def home() -> Path:

@@ -38,6 +38,10 @@ class Dialer:
         self._bastions = Bastions(self._login_to_bastion)
         self._ready: dict[Node, Connection] = {}
 
+    def forgive(self) -> None:
+        """Forget which logins were denied."""
+        self._logins.forgive()
+
     async def prepare(self, nodes: Iterable[Node], ask: Ask) -> list[str]:
         """Log in where a person may be asked, while the terminal is still theirs.
 

@@ -20,6 +20,8 @@ LEAST_PATIENCE_S = 5.0
 PATIENCE_INTERVALS = 5
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
+DENIED_PAUSE_S = 300.0
+"""fail2ban locks out who fails five times in ten minutes."""
 STEADY_S = 60.0
 """A stream that lasted so long is no part of what was lost before it."""
 MAX_REASON = 400
@@ -53,12 +55,17 @@ class Listener(Protocol):
 
 
 async def supervise(
-    node: Node, open_pipe: Open, message: bytes, listener: Listener, interval_s: float
+    node: Node,
+    open_pipe: Open,
+    message: bytes,
+    listener: Listener,
+    interval_s: float,
+    knock: asyncio.Event,
 ) -> None:
-    """Keep one node streaming until cancelled, or until what is wrong does not heal by itself.
+    """Keep one node streaming until cancelled.
 
-    What breaks a link that has streamed before is always tried again: a node that restarts may
-    refuse logins or names for a while.
+    What does not heal by itself is tried again only when somebody knocks. But what breaks a link
+    that has streamed before always is: a node that restarts may refuse logins or names for a while.
 
     Args:
         node: to watch.
@@ -66,6 +73,7 @@ async def supervise(
         message: the payload.
         listener: hears of it all.
         interval_s: of the agent's frames.
+        knock: set to have it try again now.
     """
     loop = asyncio.get_running_loop()
     lost_at: float | None = None
@@ -76,25 +84,34 @@ async def supervise(
         error = await link.run(open_pipe, message)
         streamed = streamed or link.streaming_since is not None
         reason = sanitize(error.what, MAX_REASON), sanitize(error.hint, MAX_REASON) or None
+        knock.clear()
         if not (error.heals or streamed):
             listener.link("refused", error.step, *reason)
-            return
+            await knock.wait()
+            continue
         steady = link.streaming_since is not None and (
             loop.time() - link.streaming_since >= STEADY_S
         )
         if steady or lost_at is None:
             lost_at = loop.time()
         listener.link("lost", error.step, *reason)
-        await asyncio.sleep(_pause_s(loop.time() - lost_at))
+        # Our own logins remember what was denied, with which keys; a program that logs in does not.
+        denied = not error.heals and node.transport != "asyncssh"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_pause_s(loop.time() - lost_at, denied=denied)):
+                await knock.wait()
 
 
-def _pause_s(lost_s: float) -> float:
+def _pause_s(lost_s: float, *, denied: bool = False) -> float:
     """Return how long to wait before the next attempt.
 
     At most as long as the link is lost already: what lasted a moment is over a moment later, and
     attempts become rare as it lasts. Full jitter, so that a thousand nodes do not come back at once.
+    A login that is denied is tried seldom: hosts lock out who fails often.
     """
     longest = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, lost_s))
+    if denied:
+        return DENIED_PAUSE_S * random.uniform(0.6, 1)  # noqa: S311 - no secret
     return random.uniform(0, longest)  # noqa: S311 - no secret
 
 

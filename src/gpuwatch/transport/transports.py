@@ -63,6 +63,11 @@ class Transports:
             return await self._through(*_program(node, marker))
         return await (await self._ssh()).open(node, marker, reached)
 
+    def forgive(self) -> None:
+        """Forget which logins were denied: they are tried again when a node is opened."""
+        if self._dialer:
+            self._dialer.forgive()
+
     async def close(self) -> None:
         """Close what links share; pipes are closed by those who opened them."""
         if self._dialer:

@@ -94,7 +94,8 @@ class Watch(Steering):
     def _has(self, command: Command) -> bool:
         if command.when == "replay":
             return self.session.transport is not None
-        return command.when == "any" or self.session.note is not None
+        live = {"note": self.session.note, "retry": self.session.retry}
+        return command.when == "any" or live[command.action] is not None
 
     def get_default_screen(self) -> Screen[None]:
         """Return the overview."""
@@ -308,6 +309,14 @@ class Watch(Steering):
             if not self._held:
                 self.scene = self._latest
         self.repaint()
+
+    def action_retry(self) -> None:
+        """Try nodes again that cannot be reached: a person has done something about it."""
+        if self.session.retry is None:
+            return
+        count = self.session.retry()
+        nodes = "all nodes stream" if not count else f"trying {count} node{'s'[: count > 1]} again"
+        self.notify(nodes)
 
     def action_note(self) -> None:
         """Ask for a note, and put it among the events."""

@@ -48,6 +48,7 @@ COMMANDS = (
     Command("o", "o", "order", "Put the worst nodes first, or all in their order.", "order"),
     Command("space", "space", "pause", "Freeze the screen; data still come in.", "pause", foot="room"),
     Command("m", "m", "note", "Write a note into the recording, at this moment.", "note", "live"),
+    Command("R", "R", "retry", "Try lost and refused nodes again, now.", "retry", "live"),
     Command("s", "s", "save", "Save what is on the screen as a picture (SVG).", "save('svg')"),
     Command("S", "S", "save text", "Save what is on the screen as text.", "save('txt')"),
     Command("T", "T", "theme", "Change to the next theme.", "next_theme"),

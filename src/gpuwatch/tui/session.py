@@ -30,6 +30,7 @@ class Session:
         played: what a recording that is played is called in the header.
         whole: reads a recording through, as `past.Past.read` wants it; None: nothing was recorded.
         note: takes a note that a person writes, as an event of this moment; None: none is taken.
+        retry: tries nodes again that cannot be reached, and returns how many; None: nothing can be.
         cost: of a GPU hour; None: not known.
         group: says which group of the map a node is in; None: its name's pattern does.
         theme: name to start with; None: as the terminal can.
@@ -47,6 +48,7 @@ class Session:
     played: str = "replay"
     whole: Callable[[], Iterator[Judged]] | None = None
     note: Callable[[str], None] | None = None
+    retry: Callable[[], int] | None = None
     cost: Cost | None = None
     group: Callable[[str], str | None] | None = None
     theme: str | None = None
