@@ -1,17 +1,19 @@
 """gpuwatch: what a distributed training job is waiting on, and who is to blame."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuwatch.recording.tables import Tables
 
 __all__ = ["__version__", "open"]
 
 __version__ = "0.1.0"
+# The agent may come by here as well, under Python 3.6: annotations are left as texts.
 
 
-def open(place: str | Path) -> "Tables":  # noqa: A001 - as in `gpuwatch.open`
+def open(place: "str | Path") -> "Tables":  # noqa: A001 - as in `gpuwatch.open`
     """Open a recording for questions: its tables as polars LazyFrames.
 
     Args:

@@ -67,7 +67,7 @@ class Reading:
 
     def as_shown(self) -> Iterator[tuple[Tick, JobVerdict]]:
         """Yield the ticks with the verdicts that were shown."""
-        for chunk in self.recording.chunks():
+        for chunk in self.recording.chunks(samples=False):
             shown = {entry.event_no: entry.verdict for entry in chunk.shown}
             for event in self._inside(chunk.events):
                 if isinstance(event, Tick) and event.event_no in shown:

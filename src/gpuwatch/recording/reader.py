@@ -112,10 +112,15 @@ class Recording:
         """What could not be read, as far as it has been read; in order."""
         return tuple(self._gaps[key] for key in sorted(self._gaps))
 
-    def chunks(self, after_event_no: int = -1) -> Iterator[Chunk]:
+    def chunks(self, after_event_no: int = -1, *, samples: bool = True) -> Iterator[Chunk]:
         """Yield the parts that have events after one, each read when it is asked for.
 
         Events are in order and come once, also where a log and a segment both have them.
+
+        Args:
+            after_event_no: of the last event that is not wanted.
+            samples: whether readings are wanted; most of the time goes into them. Where they are
+                not, those of logs may come all the same.
         """
         last = after_event_no
 
@@ -124,7 +129,7 @@ class Recording:
             entry = self._entries.get(part)
             if entry and entry.extent and entry.extent.last_event_no <= last:
                 return
-            for chunk in self._chunks(part, last):
+            for chunk in self._chunks(part, last, samples=samples):
                 last = chunk.events[-1].event_no if chunk.events else last
                 yield chunk
 
@@ -264,7 +269,7 @@ class Recording:
         records = [] if part in self._entries else self._log(part)
         return self._entries.get(part, records)
 
-    def _chunks(self, part: int, after_event_no: int) -> Iterator[Chunk]:
+    def _chunks(self, part: int, after_event_no: int, *, samples: bool) -> Iterator[Chunk]:
         """Yield what a part has after an event: a log or a sealed one at once, a merged in slices.
 
         Raises:
@@ -274,7 +279,11 @@ class Recording:
         stretches = slices(source, after_event_no) if isinstance(source, Entry) else [None]
         for within in stretches:
             with collector_paused():
-                records = self._segment(source, within) if isinstance(source, Entry) else source
+                records = (
+                    self._segment(source, within, samples=samples)
+                    if isinstance(source, Entry)
+                    else source
+                )
                 chunk = chunk_of(records, after_event_no)
             if chunk != EMPTY:
                 yield chunk
@@ -289,14 +298,16 @@ class Recording:
         if self._entries.get(entry.segment) != entry:
             raise _Replaced
 
-    def _segment(self, entry: Entry, within: tuple[int, int] | None) -> list[Record]:
+    def _segment(
+        self, entry: Entry, within: tuple[int, int] | None, *, samples: bool
+    ) -> list[Record]:
         """Read a segment's records; a table that is damaged is marked, the others are read."""
         for gap in entry.gaps:
             self._mark(entry.segment, gap)
         laid = {
             name: frame
-            for name in schema.tables()
-            if name != "verdict" and (frame := self._table(entry, name, within)) is not None
+            for name in schema.played(samples=samples)
+            if (frame := self._table(entry, name, within)) is not None
         }
         records: list[Record] = []
         try:

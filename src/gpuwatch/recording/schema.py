@@ -11,7 +11,7 @@ import polars as pl
 
 from gpuwatch.agent import catalogue
 
-__all__ = ["AGENT", "LINK", "NOTE", "SAMPLE", "STAMP", "TYPES", "fit", "schema", "tables"]
+__all__ = ["AGENT", "LINK", "NOTE", "SAMPLE", "STAMP", "TYPES", "fit", "played", "schema", "tables"]
 
 LINK = ("node", "state", "step", "reason", "hint")
 NOTE = ("node", "boot_id", "agent_id", "source", "text", "facts")
@@ -45,6 +45,12 @@ TYPES = {"int": pl.Int64, "float": pl.Float64, "str": pl.String}
 def tables() -> tuple[str, ...]:
     """Return the names of all tables: the catalogue's scopes, then the recording's own."""
     return (*catalogue.SCOPES, *_OWN)
+
+
+def played(*, samples: bool) -> tuple[str, ...]:
+    """Return the tables that records are made of again: all but what is there for queries."""
+    readings = catalogue.SCOPES if samples else ()
+    return (*readings, *(name for name in _OWN if name != "verdict"))
 
 
 @cache

@@ -41,7 +41,7 @@ def charges(
     found = _faults(nodes, ranks, t)
     if not any(charge.found.cause == "fault" for charge in found):
         found += _standing(nodes, t)
-    found += [*_least(nodes, ranks, t), *network(nodes, t), *_alike(nodes, t)]
+    found += [*_least(nodes, ranks, t), *network(nodes, t), *_alike(nodes, ranks, t)]
     found = [_discounted(charge, unseen) for charge in found if charge.found.confidence > 0]
     found += _puzzles(nodes, ranks, unseen, t)
     found.sort(key=lambda c: precedence(c.found))
@@ -173,7 +173,7 @@ def _others(node: Opinion, ranks: Sequence[Opinion], t: Thresholds) -> tuple[str
     )
 
 
-def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
+def _alike(nodes: Sequence[Opinion], ranks: Sequence[Opinion], t: Thresholds) -> list[Charge]:
     """Say of the whole job what all its nodes do; of a part, what that part does."""
     if not nodes:
         return []
@@ -184,8 +184,9 @@ def _alike(nodes: Sequence[Opinion], t: Thresholds) -> list[Charge]:
         kind = Kind(found.state, found.cause)
         having = [n for n in nodes if _confidence(n, kind) >= t.score]
         if found.state == "COMPUTE":
-            spun = sum((n.wait or 0.0) >= t.lost for n in nodes)
-            if spun <= t.culprit_share * len(nodes) or spun == len(nodes):
+            every = nodes if len(nodes) > 1 or not ranks else ranks
+            spun = sum((each.wait or 0.0) >= t.lost for each in every)
+            if spun <= t.culprit_share * len(every) or spun == len(every):
                 made.append(Charge(_computes(found, nodes, t)))
         elif found.state == "IDLE" or (found.state == "STARTUP" and len(having) == len(nodes)):
             made.append(Charge(found))
