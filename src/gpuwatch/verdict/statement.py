@@ -228,7 +228,8 @@ def _subject(opinion: Opinion) -> str:
     if opinion.low:
         ranks = [name_of(opinion.node, rank).removesuffix(f" of {opinion.node}")
                  for rank in opinion.low]  # fmt: skip
-        return f"{opinion.node}: {_names(ranks)}"
+        each = ": each" if len(ranks) > 1 else ""
+        return f"{opinion.node}: {_names(ranks)}{each}"
     return opinion.node
 
 
