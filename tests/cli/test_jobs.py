@@ -106,10 +106,10 @@ def test_a_key_that_nothing_acts_on_is_told_and_not_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "job.yaml"
-    file.write_text("nodes: a\nalerts: {bell: true}\nrecord: {dir: out, keep: 7d}\n")
+    file.write_text("nodes: a\npreflight: {modules: [nccl]}\nrecord: {dir: out, keep: 7d}\n")
     job_of(Namespace(job=str(file), slurm=None))
     told = capsys.readouterr().err
-    assert told == "gpuwatch: this version does nothing with: alerts\n"
+    assert told == "gpuwatch: this version does nothing with: preflight\n"
     file.write_text(TEXT)
     job_of(Namespace(job=str(file), slurm=None))
     assert not capsys.readouterr().err

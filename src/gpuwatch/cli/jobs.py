@@ -21,7 +21,7 @@ from gpuwatch.verdict.thresholds import parse
 
 __all__ = ["described", "job_of", "nodes_of"]
 
-_UNUSED = ("group", "preflight", "alerts")
+_UNUSED = ("preflight",)
 """Keys of a job file that are checked, and that nothing in this version acts on."""
 
 

@@ -13,6 +13,7 @@ import msgspec
 import platformdirs
 
 from gpuwatch import __version__
+from gpuwatch.cli.alerts import Alerts
 from gpuwatch.cli.baseline import levels_of
 from gpuwatch.cli.jobs import described, nodes_of
 from gpuwatch.engine.collector import settle
@@ -129,8 +130,11 @@ class Watch:
     def start(self, wall_us: int, mono_us: int) -> tuple[Sink, ...]:
         """Begin the recording, if there is to be one; return who takes events."""
         settle()
+        others: tuple[Sink, ...] = (self.attendance,)
+        if self.job.alerts.bell or self.job.alerts.exec:
+            others = (*others, Alerts(self.job, self._folder, self.feed.note))
         if self._folder is None:
-            return (self.attendance,)
+            return others
         facts = Session(
             job=self.job.name,
             nodes=self.names,
@@ -146,7 +150,7 @@ class Watch:
         keep_us = None if kept.keep is None else kept.keep * 1e6
         limits = Limits(max_bytes=kept.max_size, keep_us=keep_us)
         self.recorder = create(self._folder, facts, state=self.judge.state, limits=limits)
-        return (self.recorder, self.attendance)
+        return (self.recorder, *others)
 
     def engine(self, sinks: Sequence[Sink]) -> "asyncio.Task[None]":
         """Start the engine; it ends when `close` was called and all is taken."""

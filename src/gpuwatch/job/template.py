@@ -42,6 +42,9 @@ nodes: {nodes}
 # Recording of a good run of this job on such GPUs: what full work draws is known from the first second.
 #baseline: recordings/good
 
+# When a wait or a fault is confirmed, and when it is over: a bell, a program with the facts in its environment (GPUWATCH_STATE, ..).
+#alerts: {{bell: true, exec: ./page-me.sh}}
+
 # What a GPU costs an hour: then the report tells what the waits cost.
 #cost: {{gpu_hour: 2.10, currency: USD}}
 
