@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-recording kill-check html-check clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-recording bench-connect kill-check html-check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -77,6 +77,9 @@ bench-jitter: $(READY) ## Measure how late the agent's ticks are, on an idle nod
 
 bench-judge: $(READY) ## Measure what a tick of judging costs the viewer, of 64 and of 1,000 nodes; some minutes.
 	$(BIN)/python bench/judge.py
+
+bench-connect: $(READY) ## Measure what it takes to reach 200 nodes and to keep them streaming; half a minute.
+	$(BIN)/python bench/connect.py
 
 bench-recording: $(READY) ## Measure how large a recording is, and what writing it costs, beside atop; two minutes.
 	@command -v atop >/dev/null || { apt-get install -qq -y --no-install-recommends atop >/dev/null || true; }
