@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from gpuwatch.model.cluster import Cluster
-from gpuwatch.model.event import Tick
+from gpuwatch.model.event import Link, Tick
 from gpuwatch.model.progress import Progress
 from gpuwatch.model.verdict import JobVerdict, Verdict
-from gpuwatch.tui.paint.answer import header
+from gpuwatch.tui.paint.answer import answer, header
 from gpuwatch.tui.paint.spans import plain
 from gpuwatch.tui.past import Past
 from gpuwatch.tui.scene import Scene
@@ -44,3 +44,30 @@ def test_what_has_no_room_is_left_out_whole() -> None:
     narrow = line(RUNS, 60)
     assert len(narrow) == 60
     assert "step" not in narrow or "0.52 s" in narrow
+
+
+def shown(*whys: str | None) -> str:
+    """Return the answer where nodes are lost for these reasons; None: a node that never spoke."""
+    names = [f"n{number}" for number in range(len(whys))]
+    cluster = Cluster(names, 1.0)
+    for number, why in enumerate(whys):
+        if why is not None:
+            cluster.apply(
+                Link(event_no=number, arrived_us=0, wall_us=0, node=names[number], state="lost",
+                     step="login", reason=why, hint=f"ssh-add, for n{number}")
+            )  # fmt: skip
+    view = cluster.view(Tick(event_no=9, arrived_us=60_000_000, wall_us=0))
+    scene = Scene("job", view, JobVerdict(job=Verdict(scope="job")), Past(1.0, None), 0)
+    return "\n".join(plain(row) for row in answer(scene, 140, 6))
+
+
+def test_what_many_nodes_are_lost_for_is_said_once_with_what_to_do() -> None:
+    """A key agent that is gone is one thing to do, not one a node."""
+    gone = "permission denied: the agent is gone"
+    same = shown(gone, gone, gone)
+    assert f"no data from n0 n1 n2: {gone} → ssh-add, for n0" in same
+    assert same.count(gone) == 1
+    assert f"no data from n0 n1 n2 n3: 2 of them, {gone} → ssh-add" in shown(gone, "x", gone, None)
+    for apart in (shown(gone), shown(gone, "no python3"), shown(None, None)):
+        assert "no data from n0" in apart
+        assert gone not in apart

@@ -1,5 +1,7 @@
 """The answer: what the job waits on, who is to blame, since when, why. Always on top."""
 
+from collections import Counter
+
 from gpuwatch.model.progress import Progress
 from gpuwatch.model.verdict import Recurring, Verdict
 from gpuwatch.tui.paint.numbers import (
@@ -74,7 +76,7 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
     for line in (
         _since(scene, cells - 3),
         _because(job, cells - 2),
-        _silent(scene),
+        _silent(scene, cells - 2),
         *_also(scene),
         whole([first(scene)], cells - 2),
     ):
@@ -141,12 +143,23 @@ def _because(job: Verdict, room: int) -> Line:
     return whole(parts, room)
 
 
-def _silent(scene: Scene) -> Line:
-    names = [safe(n.name) for n in scene.view.nodes if trouble(n)]
-    if not names:
+def _silent(scene: Scene, room: int) -> Line:
+    """Return from whom nothing comes, why, and what to do: once, where it is the same for many."""
+    silent = [n for n in scene.view.nodes if trouble(n)]
+    if not silent:
         return ()
+    names = [safe(n.name) for n in silent]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return (("no data from ", "dim"), (" ".join(names[:NAMED]) + more, "bad"))
+    parts: list[Line] = [(("no data from ", "dim"), (" ".join(names[:NAMED]) + more, "bad"))]
+    whys = Counter(n.link.reason for n in silent if n.link and n.link.reason)
+    reason, count = whys.most_common(1)[0] if whys else (None, 0)
+    if count > 1:  # one node's own pane says it
+        hints = (n.link.hint for n in silent if n.link and n.link.reason == reason)
+        some = "" if count == len(silent) else f"{count} of them, "
+        hint = next(filter(None, hints), None)
+        parts.append(((f": {some}", "dim"), (safe(reason or ""), "text")))
+        parts.append(((f" → {safe(hint)}", "strong"),) if hint else ())
+    return whole(parts, room)
 
 
 def _also(scene: Scene) -> list[Line]:
