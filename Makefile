@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-recording bench-connect kill-check html-check clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect kill-check html-check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -87,6 +87,11 @@ bench-recording: $(READY) ## Measure how large a recording is, and what writing 
 
 kill-check: $(READY) ## Kill fifty recorders at random moments, many while they merge, and read what they left; half a minute.
 	$(BIN)/python tests/recording/killed.py
+
+bench-screen: $(READY) ## Measure what the screen costs, how soon it answers a key, what it sends; a quarter of an hour.
+	@test -x build/bench-tools/bin/nvitop || { $(PYTHON) -m venv build/bench-tools \
+	  && build/bench-tools/bin/pip install --quiet --disable-pip-version-check nvitop==1.7.2 glances==4.5.8; }
+	$(BIN)/python bench/screen.py
 
 html-check: $(READY) ## Open the pages of `report --html` in Chromium, draw and print them into build/html-check; a minute.
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; }

@@ -85,11 +85,11 @@ class Wired:
         self._names = frame.Names(catalogue.SCOPES)
         self._sequence = 0
 
-    def tick(self, now_us: int) -> bytes:
-        """Return what it sends a second later."""
+    def tick(self, now_us: int, load: float = 1.0) -> bytes:
+        """Return what it sends a second later, at so much of its usual load."""
         rows: frame.Rows = {scope: {} for scope in catalogue.SCOPES}
         for (scope, labels), rates in self._rates.items():
-            rows[scope][labels] = self._values(scope, labels, rates)
+            rows[scope][labels] = self._values(scope, labels, rates, load)
         sent = b""
         if self._names.settle(rows):
             sent += frame.pack(self._names.message(catalogue.SCHEMA))
@@ -101,10 +101,12 @@ class Wired:
             )
         )
 
-    def _values(self, scope: str, labels: Labels, rates: dict[str, float]) -> list[Value]:
+    def _values(
+        self, scope: str, labels: Labels, rates: dict[str, float], load: float
+    ) -> list[Value]:
         values: list[Value] = []
         for metric in catalogue.VALUES[scope]:
-            rate = rates.get(metric.name, 0.0)
+            rate = rates.get(metric.name, 0.0) * load
             if metric.kind == COUNTER:
                 key = scope, labels, metric.name
                 rate = self._totals[key] = self._totals.get(key, 1000.0) + rate

@@ -1,56 +1,20 @@
 """The same screen over a recording, made by the recorder and played by the replay."""
 
-import asyncio
-from collections.abc import AsyncIterator
-
 import pytest
 
-import gpuwatch.recording
-from gpuwatch.engine import run
-from gpuwatch.feed.replay import RecordedJudge, Replay
-from gpuwatch.model.cluster import Cluster
-from gpuwatch.model.event import AnyEvent
 from gpuwatch.recording.reader import Recording
-from gpuwatch.tui import Session, Watch
-from gpuwatch.tui.recorded import judged
+from gpuwatch.tui import Watch
 from tui import scenarios
-from tui.scripted import START_US, WALL_US
+from tui.recorded import recorded, screen
+from tui.scripted import WALL_US
 from tui.wait import text, until
 
-SCENARIO = scenarios.storage()
 ONSET_US = WALL_US + (scenarios.ONSET + 4) * 1_000_000
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    async def feed() -> AsyncIterator[AnyEvent]:
-        for event in SCENARIO.events():
-            yield event
-
-    folder = tmp_path_factory.mktemp("replay") / "rec"
-    facts = gpuwatch.recording.Session(
-        job=SCENARIO.title, nodes=SCENARIO.nodes, interval_s=1.0, started_wall_us=WALL_US,
-        started_mono_us=START_US, version="0",
-    )  # fmt: skip
-    recorder = gpuwatch.recording.create(folder, facts, None)
-    asyncio.run(run(feed(), Cluster(SCENARIO.nodes, 1.0), SCENARIO.judge, [recorder]))
-    recorder.close()
-    return gpuwatch.recording.open(folder)
-
-
-def screen(recording: Recording, *, speed: float = 64.0) -> tuple[Watch, Replay]:
-    replay = Replay(recording, speed)
-
-    session = Session(
-        SCENARIO.title,
-        SCENARIO.nodes,
-        1.0,
-        replay,
-        RecordedJudge(replay),
-        whole=lambda: judged(recording.chunks()),
-        theme="dark",
-    )
-    return Watch(session), replay
+    return recorded(tmp_path_factory.mktemp("replay") / "rec")
 
 
 def at(app: Watch) -> float:
