@@ -33,13 +33,11 @@ from typing import BinaryIO, NamedTuple, Self
 import msgspec
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from bench.judge import COMPUTES, GREETING, READS, SECOND, Wired, node
-from bench.viewer import GPUS, HEADER
-
+from judge import COMPUTES, GREETING, READS, SECOND, Wired, node
 from nvml import sim
+from viewer import GPUS, HEADER
 
 ROOT = Path(__file__).parents[1]
 VIEWER = Path(__file__).parent / "viewer.py"
