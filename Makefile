@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect kill-check html-check clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect fuzz kill-check html-check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -84,6 +84,9 @@ bench-connect: $(READY) ## Measure what it takes to reach 200 nodes and to keep 
 bench-recording: $(READY) ## Measure how large a recording is, and what writing it costs, beside atop; two minutes.
 	@command -v atop >/dev/null || { apt-get install -qq -y --no-install-recommends atop >/dev/null || true; }
 	$(BIN)/python bench/recording.py
+
+fuzz: $(READY) ## Feed thousands of inputs to what reads a node's bytes: its shell's noise, greetings, frames; minutes.
+	$(BIN)/python -m pytest --hypothesis-profile=fuzz --timeout=600 tests/feed/test_decode.py tests/transport/test_noise.py
 
 kill-check: $(READY) ## Kill fifty recorders at random moments, many while they merge, and read what they left; half a minute.
 	$(BIN)/python tests/recording/killed.py

@@ -9,6 +9,12 @@ import pytest
 from debian import REASON
 
 hypothesis.settings.register_profile("shared machine", deadline=None)
+hypothesis.settings.register_profile(
+    "fuzz",
+    deadline=None,
+    max_examples=2000,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("shared machine")
 
 _PACKAGE = re.compile(re.escape(REASON) + r" (\S+)")

@@ -92,6 +92,22 @@ async def test_a_node_that_is_let_go_as_its_stream_ends_is_not_tried_again() -> 
     assert task.cancelled()
 
 
+class Stuck(Ending):
+    """Cannot be closed."""
+
+    async def close(self) -> None:
+        raise ZeroDivisionError("close")
+
+
+async def test_an_error_in_closing_is_the_nodes_own_and_heals() -> None:
+    async def opened(*_: Any) -> Pipe:
+        return Stuck(Mock())
+
+    error = await _Link(Node("n", "h"), Mock(), 1.0, (None, None)).run(opened, b"")
+    assert error.what == "internal error: ZeroDivisionError('close')"
+    assert error.heals
+
+
 def test_a_denied_login_of_a_program_is_tried_seldom() -> None:
     """At most thrice in ten minutes: fail2ban locks out at five."""
     pauses = [_pause_s(lost_s, denied=True) for lost_s in (0.0, 30.0, 10_000.0) for _ in range(100)]
