@@ -98,10 +98,10 @@ async def test_themes_go_round(screen: Screen) -> None:
     app = screen(scenarios.healthy())
     async with app.run_test(size=(100, 30)) as pilot:
         seen = []
-        for _ in range(4):
+        for _ in range(5):
             seen.append(app.theme)
             await pilot.press("T")
-        assert sorted(seen) == ["dark", "light", "mono", "sixteen"]
+        assert sorted(seen) == ["contrast", "dark", "light", "mono", "sixteen"]
         assert app.theme == seen[0]
 
 

@@ -18,7 +18,7 @@ from tui.wait import text, until_second
 def test_all_that_come_along_are_whole() -> None:
     themes, problems = load([bundled()])
     assert not problems
-    assert {"dark", "light", "mono", "sixteen"} <= themes.keys()
+    assert {"contrast", "dark", "light", "mono", "sixteen"} <= themes.keys()
     for palette in themes.values():
         chips = {f"chip-{s.lower()}" for s in STATES}
         assert palette.styles.keys() == set(ROLES) | chips
@@ -28,12 +28,12 @@ def test_all_that_come_along_are_whole() -> None:
 
 def test_states_of_the_coloured_themes_stand_out_from_the_ground() -> None:
     themes, _ = load([bundled()])
-    for name in ("dark", "light"):
-        for state in STATES:
-            style = themes[name].style(state.lower())
+    for name, least in (("contrast", 7.0), ("dark", 4.5), ("light", 4.5)):
+        for role in (*(state.lower() for state in STATES), "text", "strong", "bad", "warn"):
+            style = themes[name].style(role)
             assert style.color is not None
             assert style.bgcolor is not None
-            assert _contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= 4.5
+            assert _contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= least
 
 
 def _contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
