@@ -11,7 +11,7 @@ from gpuwatch.agent.metric import LABEL, Metric
 
 SOURCES = (
     "clock", "cpu", "memory", "pressure", "tcp", "own", "nvml", "nic", "rdma", "ethtool", "disk", "mounts",
-    "kworkers", "threads", "sockets", "progress", "softnet", "cgroup", "placement",
+    "kworkers", "threads", "sockets", "progress", "softnet", "cgroup", "placement", "guests",
 )  # fmt: skip
 
 ABSENCE = (

@@ -11,11 +11,13 @@ from contextlib import suppress
 
 import msgspec
 
+from gpuwatch.agent import catalogue
+from gpuwatch.agent.metric import Labels
 from gpuwatch.errors import GpuwatchError
 from gpuwatch.feed.decode import Damage, Decoder, Farewell, Frame, Greeting
 from gpuwatch.feed.offset import Offset
 from gpuwatch.feed.queue import Queue, mono_us, wall_us
-from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker, Row
 from gpuwatch.model.text import sanitize
 from gpuwatch.model.view import STALE_TICKS
 from gpuwatch.transport.link import Step
@@ -32,6 +34,7 @@ ASK_SOON_S = 1.0
 """After the last link has dropped: the job may have ended, and whoever knows it is slow."""
 STEP_US = 3_000_000
 """Steps of this machine's clock that are told."""
+_GUESTS = catalogue.SCOPES.index("guest")
 NAMED = 8
 """Nodes that a change is told of by name."""
 
@@ -212,6 +215,7 @@ class _Ear:
         self._decoder = Decoder()
         self._offset = Offset()
         self._left_out = 0
+        self._guests: set[Labels] = set()
         self._newest: int | None = None
 
     def link(
@@ -257,6 +261,7 @@ class _Ear:
             (arrived_us, seen_us),
         )
         offset_us, error_us = offset or (None, None)
+        self._tell_guests(frame.tables[_GUESTS])
         self._queue.put_sample(
             node=self._node,
             boot_id=frame.boot_id,
@@ -269,6 +274,20 @@ class _Ear:
             offset_error_us=error_us,
             tables=frame.tables,
         )
+
+    def _tell_guests(self, rows: Sequence[Row]) -> None:
+        """Tell of each other agent on the node once: whoever looks on with it costs the node nothing."""
+        for row in rows:
+            if row.labels in self._guests:
+                continue
+            self._guests.add(row.labels)
+            uid, pid, user = row.labels
+            minutes = int(row.values[0] or 0) // 60
+            self._fault(
+                "agent",
+                f"{user or f'uid {uid}'} watches this node already (pid {pid}, for {minutes} min):"
+                " to look on, gpuwatch replay --follow RECORDING where that is recorded",
+            )
 
     def _leave_out(self) -> None:
         """Show nothing old as new: a link that stood still delivers what is past."""

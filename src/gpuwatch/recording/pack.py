@@ -63,7 +63,9 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def _members(recording: Recording) -> Iterator[tuple[str, bytes]]:
-    yield session.FILE, session.encoded(recording.session)
+    # The log's records were read into today's catalogue, and are written by it.
+    facts = msgspec.structs.replace(recording.session, catalogue=session.columns_of_today())
+    yield session.FILE, session.encoded(facts)
     for entry in recording.entries:
         for table, expected in entry.tables.items():
             with contextlib.suppress(*segment.READ_ERRORS):

@@ -38,7 +38,8 @@ COLUMNS: Mapping[tuple[str, str], str] = {
     ("connection", "role"): KEEP, ("connection", "peer"): PEER, ("progress", "expression"): KEEP,
     ("progress", "line"): LINE, ("cgroup", "cgroup"): "cgroup", ("cgroup", "group"): GROUP,
     ("cgroup", "rank"): KEEP, ("placement", "group"): GROUP, ("placement", "rank"): KEEP,
-    ("placement", "role"): KEEP, ("absence", "subject"): KEEP, ("absence", "reason"): WORDS,
+    ("placement", "role"): KEEP, ("guest", "user"): "user",
+    ("absence", "subject"): KEEP, ("absence", "reason"): WORDS,
 }  # fmt: skip
 """What becomes of each label and value that is text: kept, or another name of this kind."""
 FACTS: Mapping[str, str] = {

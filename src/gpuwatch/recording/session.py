@@ -12,7 +12,16 @@ from gpuwatch.agent.metric import Metric
 from gpuwatch.errors import RecordingError
 from gpuwatch.recording.store import Store
 
-__all__ = ["FORMAT", "Column", "Session", "encoded", "load", "store", "write_durably"]
+__all__ = [
+    "FORMAT",
+    "Column",
+    "Session",
+    "columns_of_today",
+    "encoded",
+    "load",
+    "store",
+    "write_durably",
+]
 
 FORMAT = 2
 """Of the recordings that this version writes; it reads all up to this one."""
@@ -33,7 +42,8 @@ class Column(msgspec.Struct, frozen=True):
     unit: str
 
 
-def _columns() -> tuple[Column, ...]:
+def columns_of_today() -> tuple[Column, ...]:
+    """Return the catalogue that this version writes with."""
     return tuple(Column(r.name, r.scope, r.kind, r.type, r.unit) for r in catalogue.ROWS)
 
 
@@ -63,7 +73,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: dict[str, float | int | str | bool | None] = {}
     baseline: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
     job_file: dict[str, Any] = {}
-    catalogue: tuple[Column, ...] = msgspec.field(default_factory=_columns)
+    catalogue: tuple[Column, ...] = msgspec.field(default_factory=columns_of_today)
     format: int = FORMAT
 
     def rows(self) -> tuple[Metric, ...]:
