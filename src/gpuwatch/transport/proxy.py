@@ -54,18 +54,19 @@ class Proxy:
         return lines[-1] if lines else ""
 
     async def end(self) -> None:
-        """Close our end, wait a moment for the program, then kill it and what it started."""
+        """Close our end, wait a moment for the program, then kill it and what it left in its group."""
         self.socket.close()
         try:
-            await asyncio.wait_for(self._process.wait(), GRACE_S)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            await self._process.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S):
+                    await self._process.wait()
         finally:
-            # What it started may hold its stderr open.
-            await asyncio.wait({self._hearing}, timeout=GRACE_S)
-            self._hearing.cancel()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        # What has left for another session may hold its stderr open.
+        await asyncio.wait({self._hearing}, timeout=GRACE_S)
+        self._hearing.cancel()
 
     async def _hear(self) -> None:
         stderr = self._process.stderr

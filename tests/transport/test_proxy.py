@@ -1,0 +1,44 @@
+"""A ProxyCommand ends with its connection, and so does what it started."""
+
+import asyncio
+from pathlib import Path
+
+from gpuwatch.transport.proxy import Proxy
+
+
+async def said(proxy: Proxy) -> int:
+    """Return the process id that the command wrote."""
+    proxy.socket.setblocking(False)
+    return int(await asyncio.get_running_loop().sock_recv(proxy.socket, 64))
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process has ended, whether or not its parent has taken note."""
+    async with asyncio.timeout(10):
+        while runs(pid):  # noqa: ASYNC110 - nobody tells of the end of another's child
+            await asyncio.sleep(0.01)
+
+
+def runs(pid: int) -> bool:
+    """Tell whether it is there, and no zombie."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+async def test_what_a_command_left_behind_ends_with_it() -> None:
+    proxy = await Proxy.start("sh -c 'sleep 300 & echo $!'")
+    left = await said(proxy)
+    await proxy.end()
+    await gone(left)
+
+
+async def test_a_command_that_stays_is_killed_even_if_nobody_waits_for_its_end() -> None:
+    proxy = await Proxy.start("sh -c 'echo $$; exec sleep 300 0<&- 1>&-'")
+    stays = await said(proxy)
+    ending = asyncio.create_task(proxy.end())
+    await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.wait({ending})
+    await gone(stays)
