@@ -236,6 +236,8 @@ def _subject(opinion: Opinion) -> str:
 def _sentence(culprits: Sequence[Culprit], text: str, waiting: Sequence[str]) -> str:
     named = [c.id for c in culprits if c.kind not in ("job", "unknown")]
     subject = _names(named) if named and "waits for " + _names(named) not in text else "the job"
+    if named and all(c.kind == "mount" for c in culprits):
+        return f"the job {text}, on {_names(named)}"  # which is what is waited for, and waits for nothing
     if any(c.kind == "job" for c in culprits):
         subject = "all nodes alike: each"
     elif len(named) > 1 and subject != "the job":
