@@ -8,6 +8,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -278,9 +279,13 @@ def _bundled() -> Path:
 
 async def _shown(show: "Show") -> int:
     """Run the screen; a terminal that goes away and kills that can be caught end it as `q` does."""
-    from gpuwatch.tui.app import Watch as App
+    import platformdirs
 
-    app = App(show)
+    from gpuwatch.tui.app import Watch as App
+    from gpuwatch.tui.glyphs import speaks_unicode
+
+    own = platformdirs.user_config_path("gpuwatch") / "themes"
+    app = App(replace(show, folders=(own,), ascii=not speaks_unicode()))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         loop.add_signal_handler(number, app.exit)

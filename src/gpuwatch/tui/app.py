@@ -74,7 +74,7 @@ class Watch(Steering):
         self._latest: Scene | None = None
         self._held = False
         self._ended: str | None = None
-        self._palettes, self._problems = load((bundled(), *session.folders))
+        self._palettes, self._problems = load((bundled(), *session.folders), ascii=session.ascii)
         for name in list(self.available_themes):
             self.unregister_theme(name)
         for palette in self._palettes.values():

@@ -35,6 +35,7 @@ class Session:
         group: says which group of the map a node is in; None: its name's pattern does.
         theme: name to start with; None: as the terminal can.
         folders: of theme files beside those that come along.
+        ascii: whether the terminal draws ASCII alone.
         expressions: what finds steps in the job's log; None: the job file names none.
     """
 
@@ -53,6 +54,7 @@ class Session:
     group: Callable[[str], str | None] | None = None
     theme: str | None = None
     folders: tuple[Path, ...] = ()
+    ascii: bool = False
     expressions: Expressions | None = None
 
     @property

@@ -6,7 +6,7 @@ skipped; the screen starts all the same.
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from textual.color import ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
 from gpuwatch.model.verdict import STATES
+from gpuwatch.tui.glyphs import in_ascii
+from gpuwatch.tui.paint.spans import safe
 
 __all__ = ["ROLES", "Palette", "ThemeError", "bundled", "load", "read"]
 
@@ -42,10 +44,16 @@ class ThemeError(ValueError):
 
 @dataclass(frozen=True)
 class Palette:
-    """One theme: Textual's own part, and the styles of roles, chips among them."""
+    """One theme: Textual's own part, the styles of roles, chips among them, and whether in ASCII."""
 
     theme: Theme
     styles: Mapping[str, Style]
+    ascii: bool = False
+
+    def letters(self, text: str) -> str:
+        """Return what a terminal gets of a text: nothing but what it can print."""
+        text = text if text.isprintable() else safe(text, len(text))
+        return in_ascii(text) if self.ascii else text
 
     @staticmethod
     def blank_alike(one: Style | None, other: Style) -> bool:
@@ -72,7 +80,11 @@ def bundled() -> Path:
     return package if package.is_dir() else Path(__file__).parents[3] / "themes"
 
 
-def load(folders: Iterable[Path]) -> tuple[dict[str, Palette], list[str]]:
+def load(
+    folders: Iterable[Path],
+    *,
+    ascii: bool = False,  # noqa: A002 - what it is called
+) -> tuple[dict[str, Palette], list[str]]:
     """Return the themes of some folders by name, and what was wrong with those left out."""
     themes: dict[str, Palette] = {}
     problems: list[str] = []
@@ -83,9 +95,9 @@ def load(folders: Iterable[Path]) -> tuple[dict[str, Palette], list[str]]:
             except ThemeError as wrong:
                 problems.append(str(wrong))
                 continue
-            themes[palette.theme.name] = palette
+            themes[palette.theme.name] = replace(palette, ascii=ascii)
     if not themes:
-        themes[LEAST.name] = Palette(LEAST, {"text": Style()})
+        themes[LEAST.name] = Palette(LEAST, {"text": Style()}, ascii)
     return themes, problems
 
 

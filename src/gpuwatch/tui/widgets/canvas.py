@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpuwatch.tui.paint.spans import Line, changed, safe
+from gpuwatch.tui.paint.spans import Line, changed
 from gpuwatch.tui.theme import Palette
 
 __all__ = ["Canvas"]
@@ -121,14 +121,10 @@ def _segments(line: Line, palette: Palette) -> list[Segment]:
         if segments:
             last = segments[-1]
             if last.style == style or (text.isspace() and palette.blank_alike(last.style, style)):
-                segments[-1] = Segment(last.text + _printable(text), last.style)
+                segments[-1] = Segment(last.text + palette.letters(text), last.style)
                 continue
-        segments.append(Segment(_printable(text), style))
+        segments.append(Segment(palette.letters(text), style))
     return segments
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else safe(text, len(text))
 
 
 def _nothing(_: int) -> Line:
