@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from gpuwatch.agent import catalogue
-from gpuwatch.agent.metric import Label, Value
+from gpuwatch.agent.metric import Label, Labels, Value
 from gpuwatch.model.event import Row
 from gpuwatch.model.verdict import Verdict
 from gpuwatch.model.view import NodeView, Window
 
-__all__ = ["WINDOW_S", "Disk", "Facts", "Gpu", "Nic", "Wait", "facts"]
+__all__ = ["WINDOW_S", "Disk", "Facts", "Gpu", "Mount", "Nic", "Wait", "facts"]
 
 WINDOW_S = 5.0
 """Seconds that the numbers of the overview are means of."""
@@ -62,6 +62,17 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
+class Mount:
+    """The network mount on which most requests wait: on average `waiting` at a time."""
+
+    path: str
+    type: str
+    await_ms: float
+    bytes_s: float | None
+    waiting: float
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the overview says of a node; None is missing, never zero."""
 
@@ -72,6 +83,7 @@ class Facts:
     nic: Nic | None = None
     loss: float | None = None
     disk: Disk | None = None
+    mount: Mount | None = None
     cpu: float | None = None
     iowait: float | None = None
     kworker: float | None = None
@@ -96,7 +108,7 @@ def facts(node: NodeView, ranks: tuple[Verdict, ...]) -> Facts:
     agent = (node.window(30) or window).rate("node", (), "agent_cpu_ms")
     return Facts(
         gpus, power, limit, _waits(window), _nic(window), _loss(window), _disk(window),
-        cpu, iowait, kworker, queue, None if agent is None else agent / 1000,
+        _mount(window), cpu, iowait, kworker, queue, None if agent is None else agent / 1000,
     )  # fmt: skip
 
 
@@ -217,6 +229,28 @@ def _disk(window: Window) -> Disk | None:
     return best
 
 
+def _mount(window: Window) -> Mount | None:
+    best: Mount | None = None
+    for labels in window.entities("mount"):
+        ops, spent_ms = (_sum(window, labels, names) for names in (_OPS, _EXE))
+        if not ops or spent_ms is None:
+            continue
+        bytes_s = _sum(window, labels, ("read_bytes", "write_bytes"))
+        mount = Mount(str(labels[0]), str(labels[1]), spent_ms / ops, bytes_s, spent_ms / 1000)
+        if best is None or mount.waiting > best.waiting:
+            best = mount
+    return best
+
+
+def _sum(window: Window, labels: Labels, metrics: tuple[str, ...]) -> float | None:
+    """Return the sum of the rates that are known, None where none is."""
+    rates = [window.rate("mount", labels, metric) for metric in metrics]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
+_OPS = ("read_ops", "write_ops", "commit_ops", "meta_ops")
+_EXE = ("read_exe_ms", "write_exe_ms", "commit_exe_ms", "meta_exe_ms")
 _DISK = ("reads", "writes", "read_ms", "write_ms", "read_bytes", "write_bytes", "busy_ms")
 _CPU = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 

@@ -172,7 +172,7 @@ def _numbers(scene: Scene, node: NodeView, cells: int, rows: int) -> list[Line]:
         _strip(scene, node, cells),
         _row("wait", waits(found, room) or ((_why(node, "threads") or MISSING, "old"),)),
         _net(node, found, cells),
-        _row("disk", _disk(node, found, room)),
+        _storage(node, found, room),
         _row("cpu", _cpu(node, found, room)),
     ]
     left = rows - len(lines)
@@ -236,6 +236,19 @@ def _net(node: NodeView, found: Facts, cells: int) -> Line:
         ((f"  {safe(nic.name, 12)} ", "dim"),),
     )
     return ends(_row("net", whole(parts, cells - LABEL - width(loss))), loss, cells)
+
+
+def _storage(node: NodeView, found: Facts, cells: int) -> Line:
+    """Return the busiest disk, or the network mount where more waits on that."""
+    mount = found.mount
+    if mount is None or mount.waiting <= (found.disk.busy if found.disk else 0.0):
+        return _row("disk", _disk(node, found, cells))
+    pace = "" if mount.bytes_s is None else f"  {scaled(mount.bytes_s, 'B/s')}"
+    parts: tuple[Line, ...] = (
+        ((f"{milliseconds(mount.await_ms)}{pace}", "text"),),
+        ((f"  {safe(mount.type, 8)} {safe(mount.path, 24)}", "dim"),),
+    )
+    return _row("mount", whole(parts, cells))
 
 
 def _disk(node: NodeView, found: Facts, cells: int) -> Line:
