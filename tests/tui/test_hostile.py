@@ -26,6 +26,7 @@ from gpuwatch.model.verdict import (
 )
 from gpuwatch.tui import Session, Watch
 from gpuwatch.tui.screens.page import Page
+from gpuwatch.tui.session import Said
 from gpuwatch.tui.widgets.canvas import Canvas
 from tui import scenarios
 from tui.scripted import Feed, Told
@@ -107,7 +108,7 @@ async def test_no_page_lets_hostile_text_through(size: tuple[int, int], refused:
     name = f"gpu{ALL[:120]}"
     feed = Feed(events(name, refused=refused))
     session = Session(
-        ALL, (name,), 1.0, aiter(feed), Told(lambda _: verdict(name)), recording=lambda: ALL
+        ALL, (name,), 1.0, aiter(feed), Told(lambda _: verdict(name)), recording=lambda: Said(ALL)
     )
     app = Watch(session)
     async with app.run_test(size=size) as pilot:

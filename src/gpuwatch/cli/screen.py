@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from gpuwatch.model.event import AnyEvent, Tick
     from gpuwatch.model.verdict import JobVerdict, Verdict
     from gpuwatch.model.view import NodeView, View
-    from gpuwatch.recording import Recorder
     from gpuwatch.recording.reader import Recording
     from gpuwatch.transport.transports import Transports
     from gpuwatch.tui.past import Judged
+    from gpuwatch.tui.session import Said
     from gpuwatch.tui.session import Session as Show
 
 __all__ = ["demo", "live", "replay"]
@@ -141,10 +141,17 @@ class _LiveJob:
         """Try nodes again that do not stream; return how many."""
         return self._watch.feed.retry() if self._watch is not None else 0
 
-    def words(self) -> str:
+    def words(self) -> "Said":
         """Say how recording goes."""
+        from gpuwatch.tui.session import Said
+
         recorder = self._watch.recorder if self._watch else None
-        return "rec" if recorder is None else _recording_words(recorder)
+        if recorder is None:
+            return Said("rec")
+        status = recorder.status
+        if status.paused_reason:
+            return Said(f"NOT RECORDED: {status.paused_reason}", ill=True)
+        return Said(f"rec {status.bytes / 1e6:.1f} MB")
 
     async def release(self) -> None:
         """End links, seal the recording."""
@@ -206,6 +213,7 @@ async def _followed(recording: "Recording") -> int:
     from gpuwatch.feed.replay import RecordedJudge
     from gpuwatch.job.types import cost_of
     from gpuwatch.model.progress import expressions_of
+    from gpuwatch.tui.session import Said
     from gpuwatch.tui.session import Session as Show
 
     facts, feed = recording.session, Follow(recording)
@@ -217,7 +225,7 @@ async def _followed(recording: "Recording") -> int:
             expressions=expressions_of(facts.job_file),
             feed=aiter(feed),
             judge=RecordedJudge(feed),
-            recording=feed.words,
+            recording=lambda: Said(feed.words()),
             cost=cost_of(facts.job_file),
             group=_group_of(facts.job_file.get("group")),
         )
@@ -290,12 +298,6 @@ async def _shown(show: "Show") -> int:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         loop.add_signal_handler(number, app.exit)
     return await app.run_async() or 0
-
-
-def _recording_words(recorder: "Recorder") -> str:
-    status = recorder.status
-    paused = f", paused: {status.paused_reason}" if status.paused_reason else ""
-    return f"rec {status.bytes / 1e6:.1f} MB{paused}"
 
 
 def _need_a_terminal(instead: str) -> None:

@@ -184,7 +184,9 @@ class Watch(Steering):
             return ((f" paused, {behind} behind ", "warn"),)
         if self.session.recording is None:
             return (("live, not recorded", "dim"),)
-        return (("● ", "bad"), (sanitize(self.session.recording(), 40), "dim"))
+        said = self.session.recording()
+        words = sanitize(said.words, 60)
+        return ((f" {words} ", "bad"),) if said.ill else (("● ", "bad"), (words, "dim"))
 
     def _first_theme(self) -> str:
         wanted = self.session.theme

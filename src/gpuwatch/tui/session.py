@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuwatch.engine import Judge, Sink
 from gpuwatch.job.types import Cost
@@ -11,7 +12,14 @@ from gpuwatch.model.progress import Expressions
 from gpuwatch.tui.past import Judged
 from gpuwatch.tui.transport import Transport
 
-__all__ = ["Session"]
+__all__ = ["Said", "Session"]
+
+
+class Said(NamedTuple):
+    """How recording goes, in a few words; `ill` where it does not go."""
+
+    words: str
+    ill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Session:
             live and replay apart.
         judge: of each tick.
         sinks: who else takes events and verdicts: the recorder, alerts.
-        recording: says in a few words how recording goes (`rec 12 MB`); None: nothing records.
+        recording: says how recording goes (`rec 12 MB`); None: nothing records.
         played: what a recording that is played is called in the header.
         whole: reads a recording through, as `past.Past.read` wants it; None: nothing was recorded.
         note: takes a note that a person writes, as an event of this moment; None: none is taken.
@@ -45,7 +53,7 @@ class Session:
     feed: AsyncIterator[AnyEvent] | Transport
     judge: Judge
     sinks: tuple[Sink, ...] = ()
-    recording: Callable[[], str] | None = None
+    recording: Callable[[], Said] | None = None
     played: str = "replay"
     whole: Callable[[], Iterator[Judged]] | None = None
     note: Callable[[str], None] | None = None
