@@ -28,13 +28,14 @@ from gpuwatch.verdict.judge import Judge
 
 ROOT = Path(__file__).parents[2]
 PLANTED = (
+    "enx00e04c680001", "6.1.0-acmekernel", "bastion7", "logs/topsecret.txt", "ATLAS7",
     "atlas7", "atlas8", "ann.secret", "/home/ann.secret/run", "10.20.30.41", "fd00::17",
     "GPU-5ec2e7aa-1111-2222-3333-444444444444", "nfs.acme.example", "/acme/project", "acme-job-77",
     "S3R1AL0NUMB3R", "/opt/acme/bin/python3", "bastion.acme.example", "a note of ann's", "acme_loss",
 )  # fmt: skip
 """Of which nothing may be left."""
 RENAMED = {
-    "gpu01": "atlas7", "gpu02": "atlas8", "/mnt/shared": "/acme/project",
+    "eth0": "enx00e04c680001", "gpu01": "atlas7", "gpu02": "atlas8", "/mnt/shared": "/acme/project",
     "/mnt/data": "/acme/scratch", "10.77.0.3:/": "nfs.acme.example:/acme", "10.77.0.1": "10.20.30.41",
     "10.77.0.2": "10.20.30.42", "10.77.0.3": "fd00::17", "rdzv:10.77.0.1:29500": "slurm:acme-job-77",
     "GPU-00000000-0000-0000-0000-000000000000": "GPU-5ec2e7aa-1111-2222-3333-444444444444",
@@ -60,7 +61,7 @@ def renamed(event: AnyEvent) -> AnyEvent:
         told["tables"] = tuple(tuple(_lined(row) for row in table) for table in rows)
     if isinstance(event, Hello):
         told["facts"] = dict(told["facts"]) | {  # type: ignore[call-overload]
-            "user": "ann.secret", "python": "3.11.2 /opt/acme/bin/python3", "serial": "S3R1AL0NUMB3R",
+            "user": "ann.secret", "kernel": "6.1.0-acmekernel", "python": "3.11.2 /opt/acme/bin/python3", "serial": "S3R1AL0NUMB3R",
         }  # fmt: skip
     return type(event)(**told)  # type: ignore[arg-type]
 
@@ -119,7 +120,7 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events = [renamed(event) for event in source.events()]
     last = events[-1]
     stamps = {"arrived_us": last.arrived_us, "wall_us": last.wall_us}
-    words = "ann.secret@atlas8: /home/ann.secret/run: S3R1AL0NUMB3R: [fd00::17]:22 refused by bastion.acme.example"
+    words = "ann.secret@atlas8: /home/ann.secret/run: S3R1AL0NUMB3R: [fd00::17]:22 refused by bastion.acme.example; Could not resolve hostname bastion7 of ATLAS7; logs/topsecret.txt"
     events += [
         Link(event_no=last.event_no + 1, node="atlas8", state="lost", step="login", reason=words, hint=words, **stamps),
         Fault(event_no=last.event_no + 2, node="atlas7", source="agent", text=words, **stamps),
@@ -226,11 +227,15 @@ def test_names_keep_their_order_and_stay_apart(names: list[str], kind: str) -> N
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("/dev/shm: it lies below / (hostfs)", "/dev/shm: it lies below / (hostfs)"),
-        ("gpu7 waits for gpu77, 3 nodes wait", "node-1 waits for gpu77, 3 nodes wait"),
+        ("/dev/shm: it lies below / (overlay)", "/dev/shm: it lies below / (overlay)"),
+        ("GPU7_eth0 at gpu7.acme.example", "node-1(redacted) at node-1(redacted)"),
+        ("Could not resolve hostname bastion7", "Could not resolve hostname (redacted)"),
+        ("logs/topsecret.txt: No such file", "(redacted): No such file"),
+        ("acme_train.py SHA256:xfg/tT5+Zz refused", "(redacted) (redacted) refused"),
+        ("gpu7 waits for gpu77, 3 nodes wait", "node-1 waits for (redacted), 3 nodes wait"),
         ("cannot read /srv/x/y.log: refused", "cannot read (redacted): refused"),
-        ("bob@host.example: refused", "(redacted) refused"),
-        ("ann@gpu7: S3R1AL0NUMB3R", "(redacted)@node-1: (redacted)"),
+        ("bob@host.example: refused by 7/8", "(redacted): refused by 7/8"),
+        ("ann@gpu7: S3R1AL0NUMB3R", "(redacted)node-1: (redacted)"),
         ("at 10.1.2.3 and fe80::1", "at (redacted) and (redacted)"),
         (
             "lowered to 2 Hz: agent used 1.2 % of a core",

@@ -1,35 +1,36 @@
-"""Names for names: the same everywhere in a recording, and in the same order when sorted."""
+"""Names for names: the same everywhere in a recording, and in the same order when sorted.
 
+In a text each name that is known is replaced, whatever its case. Of the rest only words are kept that
+gpuwatch itself or the C library can say, and numbers: what somebody else said may name anything.
+"""
+
+import errno
+import functools
 import ipaddress
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
-__all__ = ["GONE", "Pseudonyms"]
+__all__ = ["GONE", "Pseudonyms", "address_and_port"]
 
 GONE = "(redacted)"
-"""What stands for a text of which nothing is kept."""
+"""What stands for what is not kept."""
 FORMS = {
     "node": "node-{}", "user": "user-{}", "uuid": "GPU-{}", "path": "/path-{}",
     "source": "source-{}", "group": "job-{}", "address": "address-{}", "cgroup": "/cgroup-{}",
-    "boot": "boot-{}",
+    "boot": "boot-{}", "device": "dev-{}",
 }  # fmt: skip
 """Kinds of names; of one that is of two kinds, texts get the first."""
 KEPT = frozenset({"", "/", "/tmp", "/home", "tmpfs", "none", "overlay", "shm"})  # noqa: S108 - a name alone
 """What every machine has, as it has the kernel's own files."""
-KERNEL = re.compile(r"/(proc|sys|dev)(/|\Z)")
-LOOKS_LIKE_A_NAME = re.compile(
-    r"(?<![\w/])/[^\s,;:'\")]+"  # a path
-    r"|[^\s@]+@[^\s,;]+"  # a user at a host
-    r"|\b\d{1,3}(?:\.\d{1,3}){3}\b"
-    r"|(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:])"
-    r"|\b[\w-]+(?:\.[\w-]*[a-z][\w-]*){2,}\b"  # a domain
-    r"|\b[0-9a-f-]{12,}\b"  # a UUID, a number
-    r"|(?-i:\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{8,}\b)",  # a serial number
-    re.IGNORECASE,
-)
-SOMEONE_AT = re.compile(r"(?<![\w-])(?!user-\d+@)[^\s@]+@")
-"""A user that was not noted, at a host that was."""
+KERNEL = re.compile(r"/(proc|sys|dev)(/[a-z_/]*)?\Z")
+ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+NUMBER = re.compile(r"\d{1,6}")
+WORD = re.compile(r"[A-Za-z0-9_]+")
+SLASHED = frozenset({"n/a", "B/s", "kB/s", "MB/s", "GB/s", "Mb/s", "Gb/s", "tok/s", "I/O"})
+EDGES = "()[]{},;:.!?'\"→"
 
 
 class Pseudonyms:
@@ -46,7 +47,7 @@ class Pseudonyms:
 
     def note(self, kind: str, names: Iterable[str | None]) -> None:
         """Take names of a kind."""
-        self._found[kind].update(name for name in names if name and not _is_plain(name))
+        self._found[kind].update(name for name in names if name and not _is_common(name))
 
     def settle(self) -> None:
         """Deal out the other names; none is taken afterwards."""
@@ -55,33 +56,62 @@ class Pseudonyms:
             width = len(str(len(names)))
             for number, name in enumerate(names, 1):
                 self._names[kind, name] = form.format(f"{number:0{width}}")
-                self._of_text.setdefault(name, self._names[kind, name])
+                self._of_text.setdefault(name.lower(), self._names[kind, name])
         longest_first = sorted(self._of_text, key=len, reverse=True)
         if longest_first:
             choice = "|".join(map(re.escape, longest_first))
-            self._known = re.compile(rf"(?<![\w/])(?:{choice})(?!\w)")
+            edges = r"(?<![A-Za-z0-9/])(?:{})(?![A-Za-z0-9])"
+            self._known = re.compile(edges.format(choice), re.IGNORECASE)
 
     def of(self, kind: str, name: str | None) -> str | None:
         """Return the other name of one that was noted; None stays None."""
-        if name is None or _is_plain(name):
+        if name is None or _is_common(name):
             return name
         return self._names.get((kind, name), GONE)
 
     def text(self, told: str) -> str:
-        """Return a text with other names in it; what looks like one and was not noted is gone."""
+        """Return a text with other names in it, and of the rest what nobody else can have said."""
         parts, end = [], 0
         for found in self._known.finditer(told):
-            parts += [_without_names(told[end : found.start()]), self._of_text[found.group()]]
+            other = self._of_text.get(found.group().lower(), GONE)
+            parts += [_own(told[end : found.start()]), other]
             end = found.end()
-        return SOMEONE_AT.sub(f"{GONE}@", "".join([*parts, _without_names(told[end:])]))
+        return "".join([*parts, _own(told[end:])])
 
 
-def _without_names(text: str) -> str:
-    return LOOKS_LIKE_A_NAME.sub(lambda m: m.group() if _is_plain(m.group()) else GONE, text)
+def _own(text: str) -> str:
+    return re.sub(r"\S+?(?=[:;,.]?(\s|\Z))", lambda found: _kept(found.group()), text)
 
 
-def _is_plain(found: str) -> bool:
-    return found in KEPT or KERNEL.match(found) is not None
+def _kept(word: str) -> str:
+    return word if _is_own(word) else GONE
+
+
+def _is_own(told: str) -> bool:
+    """Tell whether a word is a number, or one that gpuwatch or the C library says."""
+    bare = told.strip(EDGES)
+    if bare in SLASHED or (bare.startswith("/") and _is_common(bare)):
+        return True
+    if "@" in bare or "::" in bare or ADDRESS.search(bare):
+        return False
+    if "/" in bare and not all(NUMBER.fullmatch(part) for part in bare.split("/")):
+        return False
+    return all(NUMBER.fullmatch(w) or w in vocabulary() for w in WORD.findall(bare))
+
+
+def _is_common(name: str) -> bool:
+    return name in KEPT or KERNEL.match(name) is not None
+
+
+@functools.cache
+def vocabulary() -> frozenset[str]:
+    """Return the words that gpuwatch's own sources have, and the C library's errors."""
+    words: set[str] = set()
+    for file in Path(__file__).parents[1].rglob("*.py"):
+        words.update(re.findall(r"[A-Za-z_]+", file.read_text("utf-8")))
+    for number in errno.errorcode:
+        words.update(re.findall(r"[A-Za-z]+", os.strerror(number)))
+    return frozenset(words)
 
 
 def address_and_port(peer: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ typed facts and of what kernels say: in them each known name is replaced, and wh
 left out. What the job's owner wrote by hand is left out whole.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ from gpuwatch.recording.record import Record
 
 __all__ = ["COLUMNS", "FACTS", "redact"]
 
-KEEP, WORDS, PEER, GROUP, LINE, DROP = "keep", "words", "peer", "group", "line", "drop"
+KEEP, WORDS, PEER, GROUP, LINE, PORT, VERSION, DROP = (
+    "keep", "words", "peer", "group", "line", "port", "version", "drop",
+)  # fmt: skip
 COLUMNS: Mapping[tuple[str, str], str] = {
-    ("gpu", "uuid"): "uuid", ("gpu", "model"): KEEP, ("nic", "nic"): KEEP, ("rdma", "port"): KEEP,
-    ("rdma", "netdev"): KEEP, ("rdma", "link_layer"): KEEP, ("disk", "disk"): KEEP,
+    ("gpu", "uuid"): "uuid", ("gpu", "model"): KEEP, ("nic", "nic"): "device", ("rdma", "port"): PORT,
+    ("rdma", "netdev"): "device", ("rdma", "link_layer"): KEEP, ("disk", "disk"): "device",
     ("disk", "layer"): KEEP, ("mount", "mount"): "path", ("mount", "type"): KEEP,
     ("mount", "source"): "source", ("kworker", "queue"): KEEP, ("thread_group", "group"): GROUP,
     ("thread_group", "rank"): KEEP, ("thread_group", "role"): KEEP, ("thread_wait", "group"): GROUP,
@@ -43,7 +46,7 @@ COLUMNS: Mapping[tuple[str, str], str] = {
 }  # fmt: skip
 """What becomes of each label and value that is text: kept, or another name of this kind."""
 FACTS: Mapping[str, str] = {
-    "hostname": "node", "kernel": KEEP, "machine": KEEP, "python": WORDS, "user": "user",
+    "hostname": "node", "kernel": VERSION, "machine": KEEP, "python": WORDS, "user": "user",
     "uid": DROP, "cpus": KEEP, "memory_bytes": KEEP, "addresses": "addresses", "schema": KEEP,
     "interval_s": KEEP, "nice": KEEP, "version": KEEP,
 }  # fmt: skip
@@ -104,6 +107,8 @@ def _names(recording: Recording) -> Pseudonyms:
             names.note("address", [address_and_port(text)[0]])
         elif rule == GROUP:
             names.note("group", [text.partition(":")[2]])
+        elif rule == PORT:
+            names.note("device", [text.partition("/")[0]])
         elif rule not in (WORDS, LINE):
             names.note(rule, [text])
     names.settle()
@@ -208,8 +213,7 @@ class _Redactor:
                 )  # fmt: skip
             case Link():
                 return msgspec.structs.replace(
-                    event, node=self._node(event.node), reason=self._text(event.reason),
-                    hint=self._text(event.hint),
+                    event, node=self._node(event.node), reason=self._text(event.reason), hint=None
                 )  # fmt: skip
             case Fault():
                 node = None if event.node is None else self._node(event.node)
@@ -272,6 +276,9 @@ class _Redactor:
                 return self._group(told)
             case "peer":
                 return self._peer(told)
+            case "port":
+                adapter, slash, port = told.partition("/")
+                return (self._names.of("device", adapter) or "") + slash + port
             case "line":
                 return self._line(str(row.labels[_EXPRESSION]), told)
             case "drop":
@@ -316,6 +323,8 @@ class _Redactor:
                 kept[name] = " ".join(each)
             elif rule == WORDS:
                 kept[name] = self._text(told)
+            elif rule == VERSION:
+                kept[name] = "".join(re.findall(r"\A[0-9.]+", str(told or "")))
             elif rule != DROP:
                 kept[name] = self._names.of(rule, told)
         return kept
