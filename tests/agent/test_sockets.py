@@ -138,14 +138,13 @@ def test_a_delayed_path_has_a_long_round_trip(wire: Wire) -> None:
     wire.peer.hear()
 
 
-@needs("tc", "iproute2")
 def test_a_path_that_drops_makes_retransmits(wire: Wire) -> None:
-    slow(wire, "rate", "50mbit", "burst", "4kb", "limit", "12kb")
-    run("ip", "-n", wire.here, "link", "set", "wire", "gso_max_segs", "1")
+    # Lost at the far end: what this host's own queue drops is never sent, so never sent again.
+    wire.connect()
     reader = watch(rank(wire.rank.process.pid))
     rows(reader)
-    wire.connect()
-    wire.rank.ask("send 2000000")
+    run("ip", "-n", wire.there, "address", "flush", "dev", "wire")
+    wire.rank.ask("send 20000")
     found = until(reader, THERE, lambda now: now["retransmits"] > 0)
     assert found["out_segs"] > found["retransmits"]
 
