@@ -9,6 +9,7 @@ from gpuwatch.agent.addresses import addresses
 from gpuwatch.agent.frame import clean
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.lines import after, cpus
+from gpuwatch.agent.process import user_name
 
 
 def facts(host: Host, version: Optional[str]) -> Dict[str, Any]:
@@ -26,7 +27,7 @@ def facts(host: Host, version: Optional[str]) -> Dict[str, Any]:
         "kernel": _word(host, "/proc/sys/kernel/osrelease"),
         "machine": os.uname().machine,
         "python": clean("%d.%d.%d %s" % (sys.version_info[:3] + (sys.executable,))),
-        "user": _user(host, uid),
+        "user": user_name(host, uid),
         "uid": uid,
         "cpus": cpus(after(_text(host, "/proc/self/status"), b"Cpus_allowed_list:") or b""),
         "memory_bytes": int(total[0]) * 1024 if total and total[0].isdigit() else None,
@@ -52,12 +53,3 @@ def _text(host: Host, path: str) -> bytes:
 
 def _word(host: Host, path: str) -> Optional[str]:
     return _text(host, path).strip()[:64].decode("utf-8", "replace") or None
-
-
-def _user(host: Host, uid: int) -> Optional[str]:
-    """Return the user's name, from the local file only: a directory server may be what hangs."""
-    for line in _text(host, "/etc/passwd").split(b"\n"):
-        fields = line.split(b":")
-        if len(fields) > 2 and fields[2] == b"%d" % uid:
-            return fields[0][:64].decode("utf-8", "replace")
-    return None

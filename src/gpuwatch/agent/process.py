@@ -3,6 +3,11 @@
 import re
 from typing import Dict, NamedTuple, Optional, Tuple
 
+from gpuwatch.agent.host import Host
+
+MAX_UPTIME_S = 1e10
+TICKS_A_SECOND = 100
+"""USER_HZ, in which /proc/PID/stat tells when a process began, after the node did."""
 MAX_DIGITS = 20
 """Of a number in a stat file."""
 NUMBER = re.compile(r"\d{1,7}\Z")
@@ -47,6 +52,28 @@ class Process(object):
         environ = self.environ or {}
         rank, local = environ.get("RANK", ""), environ.get("LOCAL_RANK", "")
         return rank if NUMBER.match(rank) else "", local if NUMBER.match(local) else ""
+
+
+def uptime_s(host: Host) -> float:
+    """Return since when the node runs; 0 where that is not told: all is young then."""
+    try:
+        found_s = float(host.read("/proc/uptime", 256).split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return found_s if 0 <= found_s < MAX_UPTIME_S else 0.0
+
+
+def user_name(host: Host, uid: int) -> Optional[str]:
+    """Return a user's name, from the local file only: a directory server may be what hangs."""
+    try:
+        lines = host.read("/etc/passwd").split(b"\n")
+    except OSError:
+        return None
+    for line in lines:
+        fields = line.split(b":")
+        if len(fields) > 2 and fields[2] == b"%d" % uid:
+            return fields[0][:64].decode("utf-8", "replace")
+    return None
 
 
 def stat_of(raw: bytes) -> Optional[Stat]:

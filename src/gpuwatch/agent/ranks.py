@@ -12,16 +12,13 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Pattern, Set, Tup
 
 from gpuwatch.agent import allow, nccl
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.process import NUMBER, Process, stat_of
+from gpuwatch.agent.process import NUMBER, TICKS_A_SECOND, Process, stat_of, uptime_s
 
 MAX_NEW = 1500
 """Processes looked at for the first time in one scan; the rest wait for the next."""
 MAX_RANKS = 64
 ROUNDS = 12
 """A known process is looked at again in every so many scans: its pid may have been reused."""
-TICKS_A_SECOND = 100
-"""USER_HZ, in which /proc/PID/stat tells when a process began, after the node did."""
-MAX_UPTIME_S = 1e10
 YOUNG_S = 30.0
 """Until this age each scan looks again: a launcher forks first and becomes the rank by exec."""
 MAX_ENVIRON = 1 << 18
@@ -111,7 +108,7 @@ class Census(object):
     def _scan(self) -> List[Process]:
         """Bring the list of processes up to date; return those that are new, or new programs."""
         now = self._clock()
-        self._booted_at = now - self._uptime_s()
+        self._booted_at = now - uptime_s(self._host)
         present = {int(name) for name in self._host.listdir("/proc") if name.isdigit()}
         for pid in set(self._processes) - present:
             del self._processes[pid]
@@ -155,14 +152,6 @@ class Census(object):
             if known and same and now - known.born_at > YOUNG_S:
                 process.environ, process.command = known.environ, known.command
             self._processes[pid] = process
-
-    def _uptime_s(self) -> float:
-        """Return since when the node runs; 0 where that is not told: all is young then."""
-        try:
-            uptime_s = float(self._host.read("/proc/uptime", 256).split()[0])
-        except (OSError, ValueError, IndexError):
-            return 0.0
-        return uptime_s if 0 <= uptime_s < MAX_UPTIME_S else 0.0
 
     def _environ(self, process: Process) -> Dict[str, str]:
         """Return what is allowed of a process's environment, {} where it may not be read."""

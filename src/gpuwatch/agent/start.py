@@ -22,7 +22,7 @@ class Importer(object):
         """
         self.modules = modules
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[Any]:  # noqa: ARG002 - importlib names them
+    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Optional[Any]:
         """Return the spec of a bundled module; None leaves it to the standard library."""
         if name not in self.modules:
             return None

@@ -19,6 +19,8 @@ IDLE = b"0 0 0"
 """schedstat of a kernel that keeps no scheduler statistics: it tells nothing."""
 SMALL = 512
 MAX_STACK = 8192
+MAX_UID = 10
+"""Digits of a user's number."""
 STAT_EVERY = 5
 """Looks at a thread that ran between two readings of stat, which tells its name, its page faults, the
 number of its process's threads, and whether its id is another's by now."""
@@ -234,4 +236,4 @@ def owner(host: Host, pid: int) -> str:
         line = after(host.read("/proc/%d/status" % pid, 8192), b"Uid:") or b"?"
     except OSError:
         return "?"
-    return line.split()[0].decode("ascii", "replace")
+    return (line.split() or [b"?"])[0][:MAX_UID].decode("ascii", "replace")

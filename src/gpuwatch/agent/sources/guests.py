@@ -9,9 +9,9 @@ import time
 from typing import Callable, Dict, List, Optional, Tuple
 
 from gpuwatch.agent.host import Host
-from gpuwatch.agent.lines import after
 from gpuwatch.agent.metric import GAUGE, LABEL, Metric, Reading
-from gpuwatch.agent.process import stat_of
+from gpuwatch.agent.process import TICKS_A_SECOND, stat_of, uptime_s, user_name
+from gpuwatch.agent.thread import owner
 
 ROWS = (
     Metric("uid", "guest", LABEL, "int", "", "Uid", "User id of another agent of gpuwatch on the node."),
@@ -25,7 +25,6 @@ SIGN = b"o.write(sys.argv[1][::-1])"
 MAX_COMMAND = 1024
 MAX_TOLD = 4
 AGAIN_S = 600.0
-TICKS_A_SECOND = 100
 Found = Tuple[int, int, Optional[str], int]
 
 
@@ -55,7 +54,7 @@ class Reader(object):
         """Return other agents; an agent's own children have its command line, and are none."""
         found: Dict[int, Found] = {}
         parents: Dict[int, int] = {}
-        uptime_s = self._uptime_s()
+        since_s = uptime_s(self._host)
         for name in self._host.listdir("/proc"):
             pid = int(name) if name.isdigit() else os.getpid()
             if pid in self._host.board.own_pids or pid == os.getpid():
@@ -64,36 +63,13 @@ class Reader(object):
                 if SIGN not in self._host.read("/proc/%d/cmdline" % pid, MAX_COMMAND):
                     continue
                 stat = stat_of(self._host.read("/proc/%d/stat" % pid, 1024))
-                uid = _uid(self._host.read("/proc/%d/status" % pid, 4096))
             except OSError:
                 continue
-            if stat is not None and uid is not None:
-                age_s = max(0, int(uptime_s - stat.start / TICKS_A_SECOND))
-                found[pid] = uid, pid, self._user(uid), age_s
+            user = owner(self._host, pid)
+            if stat is not None and user.isdigit():
+                age_s = max(0, int(since_s - stat.start / TICKS_A_SECOND))
+                found[pid] = int(user), pid, user_name(self._host, int(user)), age_s
                 parents[pid] = stat.ppid
         known = {os.getpid(), *found}
         told = [found[pid] for pid in found if parents[pid] not in known]
         return sorted(told, key=lambda each: -each[3])[:MAX_TOLD]
-
-    def _uptime_s(self) -> float:
-        try:
-            return float(self._host.read("/proc/uptime", 256).split()[0])
-        except (OSError, ValueError, IndexError):
-            return 0.0
-
-    def _user(self, uid: int) -> Optional[str]:
-        """Return a user's name, from the local file only: a directory server may be what hangs."""
-        try:
-            lines = self._host.read("/etc/passwd").split(b"\n")
-        except OSError:
-            return None
-        for line in lines:
-            fields = line.split(b":")
-            if len(fields) > 2 and fields[2] == b"%d" % uid:
-                return fields[0][:64].decode("utf-8", "replace")
-        return None
-
-
-def _uid(status: bytes) -> Optional[int]:
-    words = (after(status, b"Uid:") or b"").split()
-    return int(words[0]) if words and words[0].isdigit() and len(words[0]) < 12 else None
