@@ -178,7 +178,7 @@ class Timed:
     def event(self, event: AnyEvent) -> None:
         """Take nothing of it."""
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - as sinks are called
+    def judged(self, _tick: Tick, _view: View, verdict: JobVerdict) -> None:
         """Take what this tick cost."""
         self.ticks_ms.append(self._spent_ms)
         self._spent_ms = 0.0

@@ -30,10 +30,8 @@ def test_a_watch_begins_with_them_and_its_recording_keeps_them(tmp_path: Path) -
     job = Job(name="new", nodes=(JobNode(name="n", host="127.0.0.1", port=9),), baseline=GOOD)
 
     async def begun() -> bytes:
-        watch = Watch(job, tmp_path / "new")
-        watch.start(int(time.time() * 1e6), 0)
-        assert watch.recorder is not None
-        watch.recorder.close()
+        watch = await Watch.opened(job, tmp_path / "new")
+        watch.record(tmp_path / "new", int(time.time() * 1e6), 0).close()
         return watch.judge.state()
 
     state = asyncio.run(begun())

@@ -58,7 +58,7 @@ class Alerts:
     def event(self, event: AnyEvent) -> None:
         """Take nothing of it."""
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
+    def judged(self, tick: Tick, _view: View, verdict: JobVerdict) -> None:
         """Tell what is confirmed now and was not, or is over."""
         self._reap()
         job = verdict.job

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import gpuwatch.recording
 from gpuwatch.errors import InputError
 from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import Tick
 from gpuwatch.model.view import NodeView
-from gpuwatch.recording import open  # noqa: A004 - a recording
 from gpuwatch.verdict.gpu import full_power
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -50,7 +50,7 @@ def levels_of(path: Path) -> dict[str, float]:
 
 def _looks(path: Path) -> Iterator[NodeView]:
     """Yield the nodes of a recording as they were at ticks around its middle."""
-    recording = open(path)
+    recording = gpuwatch.recording.open(path)
     facts = recording.session
     cluster = Cluster(facts.nodes, facts.interval_s)
     first_us, last_us = recording.span()

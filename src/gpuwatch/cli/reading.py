@@ -118,7 +118,7 @@ class _Kept:
     def event(self, event: AnyEvent) -> None:
         """Take nothing of it."""
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
+    def judged(self, tick: Tick, _view: View, verdict: JobVerdict) -> None:
         """Keep it, if it is of the range."""
         if tick.wall_us in self._range:
             self.judged_ticks.append((tick, verdict))

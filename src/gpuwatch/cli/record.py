@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuwatch.cli.asking import prepared
 from gpuwatch.cli.jobs import job_of, nodes_of
-from gpuwatch.cli.watch import Watch, folder_of, until_done
+from gpuwatch.cli.watch import Attendance, Watch, folder_of, until_done
 from gpuwatch.errors import InputError
 from gpuwatch.job import units
 from gpuwatch.job.types import Job
@@ -16,6 +16,7 @@ from gpuwatch.model.event import AnyEvent, Tick
 from gpuwatch.model.text import sanitize
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
+from gpuwatch.recording import Recorder
 from gpuwatch.report.timeline import word
 
 __all__ = ["record"]
@@ -32,11 +33,11 @@ def record(given: Namespace) -> int:
 
 
 async def _record(job: Job, folder: Path, seconds: float | None) -> int:
-    watch = Watch(job, folder, await prepared(nodes_of(job)))
-    sinks = watch.start(time.time_ns() // 1000, time.monotonic_ns() // 1000)
+    watch = await Watch.opened(job, folder, await prepared(nodes_of(job)))
+    recorder = watch.record(folder, time.time_ns() // 1000, time.monotonic_ns() // 1000)
     stop = asyncio.Event()
-    progress = _Progress(watch, stop)
-    engine = watch.engine((*sinks, progress))
+    progress = _Progress(watch.attendance, recorder, stop)
+    engine = watch.engine((recorder, *watch.listeners(), progress))
     try:
         interrupted = await until_done(engine, stop, seconds)
     finally:
@@ -62,8 +63,9 @@ def _seconds(text: str) -> float:
 class _Progress:
     """A sink that tells on stderr, each tick, how it goes, and stops what has no hope."""
 
-    def __init__(self, watch: Watch, stop: asyncio.Event) -> None:
-        self._watch = watch
+    def __init__(self, came: Attendance, recorder: Recorder, stop: asyncio.Event) -> None:
+        self._came = came
+        self._recorder = recorder
         self._stop = stop
         self._began_us: int | None = None
         self._terminal = sys.stderr.isatty()
@@ -71,14 +73,11 @@ class _Progress:
     def event(self, event: AnyEvent) -> None:
         """Take nothing of it."""
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
+    def judged(self, tick: Tick, _view: View, verdict: JobVerdict) -> None:
         """Tell how far the recording is, who is there, and the verdict."""
         if self._began_us is None:
             self._began_us = tick.arrived_us
-        came = self._watch.attendance
-        recorder = self._watch.recorder
-        assert recorder is not None  # noqa: S101 - for the type checker: this command always records
-        status = recorder.status
+        came, status = self._came, self._recorder.status
         paused = f"PAUSED: {status.paused_reason}, " if status.paused_reason else ""
         seconds = (tick.arrived_us - self._began_us) // 1_000_000
         job = verdict.job

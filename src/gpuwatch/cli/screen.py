@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from gpuwatch.errors import GpuwatchError, InputError
 if TYPE_CHECKING:
     from gpuwatch.cli.watch import Watch
     from gpuwatch.engine import Sink
+    from gpuwatch.feed.replay import Replay, Told
     from gpuwatch.job.types import Job
     from gpuwatch.model.event import AnyEvent, Tick
     from gpuwatch.model.verdict import JobVerdict, Verdict
@@ -101,7 +102,7 @@ class _LiveJob:
         module = await asyncio.to_thread(importlib.import_module, "gpuwatch.cli.watch")
         try:
             self._folder = module.folder_of(self._job) if self._recorded else None
-            watch: Watch = module.Watch(self._job, self._folder, self._transports)
+            watch: Watch = await module.Watch.opened(self._job, self._folder, self._transports)
             self._sinks = watch.start(time.time_ns() // 1000, time.monotonic_ns() // 1000)
         except GpuwatchError as error:
             self._error = error
@@ -210,52 +211,50 @@ def _opened(folder: Path) -> "Recording":
 async def _followed(recording: "Recording") -> int:
     """Show what another gpuwatch records, as it does so."""
     from gpuwatch.feed.follow import Follow
-    from gpuwatch.feed.replay import RecordedJudge
-    from gpuwatch.job.types import cost_of
-    from gpuwatch.model.progress import expressions_of
     from gpuwatch.tui.session import Said
-    from gpuwatch.tui.session import Session as Show
 
-    facts, feed = recording.session, Follow(recording)
-    return await _shown(
-        Show(
-            title=facts.job,
-            nodes=facts.nodes,
-            interval_s=facts.interval_s,
-            expressions=expressions_of(facts.job_file),
-            feed=aiter(feed),
-            judge=RecordedJudge(feed),
-            recording=lambda: Said(feed.words()),
-            cost=cost_of(facts.job_file),
-            group=_group_of(facts.job_file.get("group")),
-        )
-    )
+    feed = Follow(recording)
+    show = _recorded(recording, aiter(feed), feed)
+    return await _shown(replace(show, recording=lambda: Said(feed.words())))
 
 
 async def _replayed(recording: "Recording", called: str) -> int:
     """Play a recording, from a little before its first incident if it has one."""
-    from gpuwatch.feed.replay import RecordedJudge, Replay
-    from gpuwatch.job.types import cost_of
-    from gpuwatch.model.progress import expressions_of
+    from gpuwatch.feed.replay import Replay
     from gpuwatch.tui.recorded import first_wait
-    from gpuwatch.tui.session import Session as Show
 
-    facts, feed = recording.session, Replay(recording)
+    feed = Replay(recording)
     if (incident_us := first_wait(recording)) is not None:
         feed.seek(incident_us - LEAD_US)
-    return await _shown(
-        Show(
-            title=facts.job,
-            nodes=facts.nodes,
-            interval_s=facts.interval_s,
-            expressions=expressions_of(facts.job_file),
-            feed=feed,
-            judge=RecordedJudge(feed),
-            played=called,
-            whole=lambda: _judged(recording.place),
-            cost=cost_of(facts.job_file),
-            group=_group_of(facts.job_file.get("group")),
-        )
+    show = _recorded(recording, feed, feed)
+    return await _shown(replace(show, played=called, whole=lambda: _judged(recording.place)))
+
+
+def _recorded(
+    recording: "Recording", feed: "AsyncIterator[AnyEvent] | Replay", told: "Told"
+) -> "Show":
+    """Return what the screen is given of a recording, whatever feeds it.
+
+    Args:
+        recording: that is shown.
+        feed: of its events.
+        told: knows the verdicts of its ticks.
+    """
+    from gpuwatch.feed.replay import RecordedJudge
+    from gpuwatch.job.types import cost_of
+    from gpuwatch.model.progress import expressions_of
+    from gpuwatch.tui.session import Session as Show
+
+    facts = recording.session
+    return Show(
+        title=facts.job,
+        nodes=facts.nodes,
+        interval_s=facts.interval_s,
+        expressions=expressions_of(facts.job_file),
+        feed=feed,
+        judge=RecordedJudge(told),
+        cost=cost_of(facts.job_file),
+        group=_group_of(facts.job_file.get("group")),
     )
 
 

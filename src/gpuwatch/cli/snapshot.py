@@ -33,7 +33,7 @@ def snapshot(given: Namespace) -> int:
 
 
 async def _snapshot(job: Job, *, as_json: bool) -> int:
-    watch = Watch(job, None, await prepared(nodes_of(job)))
+    watch = await Watch.opened(job, None, await prepared(nodes_of(job)))
     stop = asyncio.Event()
     look = _Look(watch, stop)
     engine = watch.engine((watch.attendance, look))
@@ -74,7 +74,7 @@ class _Look:
         if not isinstance(event, Sample | Tick):
             self.events.append(event)
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names them
+    def judged(self, tick: Tick, _view: View, verdict: JobVerdict) -> None:
         """Keep it once a node has answered."""
         if self._watch.attendance.came:
             self.judged_ticks.append((tick, verdict))

@@ -4,10 +4,11 @@ import asyncio
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 import platformdirs
@@ -116,25 +117,53 @@ class Attendance:
 class Watch:
     """One job, watched: made inside the event loop."""
 
-    def __init__(self, job: Job, folder: Path | None, transports: Transports | None = None) -> None:
-        """Take a job, where it is recorded (None: nowhere), and what was prepared to reach it."""
+    def __init__(
+        self,
+        job: Job,
+        folder: Path | None,
+        transports: Transports | None = None,
+        baseline: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """Take a job, where it is recorded (None: nowhere), what was prepared to reach it, levels."""
         self.job = job
         self.names = tuple(node.name for node in job.nodes)
-        self._baseline = levels_of(job.baseline) if job.baseline else {}
+        self._baseline = dict(baseline)
         self.judge = Judge(Thresholds(**job.thresholds), State(baseline=self._baseline))
         self.attendance = Attendance(self.names)
         self.feed = Live(nodes_of(job), job.interval_s, transports, _roster_of(job))
         self.recorder: Recorder | None = None
         self._folder = folder
 
+    @classmethod
+    async def opened(
+        cls, job: Job, folder: Path | None, transports: Transports | None = None
+    ) -> "Watch":
+        """Return a watch that begins with the levels of the job's good run, if it names one.
+
+        The recording is read beside the event loop: it may be long, and a screen stands already.
+
+        Raises:
+            InputError: it tells no levels, or is no recording.
+        """
+        path = job.baseline
+        levels = {} if path is None else await asyncio.to_thread(levels_of, path)
+        return cls(job, folder, transports, levels)
+
     def start(self, wall_us: int, mono_us: int) -> tuple[Sink, ...]:
         """Begin the recording, if there is to be one; return who takes events."""
-        settle()
-        others: tuple[Sink, ...] = (self.attendance,)
-        if self.job.alerts.bell or self.job.alerts.exec:
-            others = (*others, Alerts(self.job, self._folder, self.feed.note))
         if self._folder is None:
-            return others
+            return self.listeners()
+        return (self.record(self._folder, wall_us, mono_us), *self.listeners())
+
+    def listeners(self) -> tuple[Sink, ...]:
+        """Return who takes events beside a recorder."""
+        settle()
+        if self.job.alerts.bell or self.job.alerts.exec:
+            return (self.attendance, Alerts(self.job, self._folder, self.feed.note))
+        return (self.attendance,)
+
+    def record(self, folder: Path, wall_us: int, mono_us: int) -> Recorder:
+        """Begin the recording."""
         facts = Session(
             job=self.job.name,
             nodes=self.names,
@@ -149,8 +178,8 @@ class Watch:
         kept = self.job.record
         keep_us = None if kept.keep is None else kept.keep * 1e6
         limits = Limits(max_bytes=kept.max_size, keep_us=keep_us)
-        self.recorder = create(self._folder, facts, state=self.judge.state, limits=limits)
-        return (self.recorder, *others)
+        self.recorder = create(folder, facts, state=self.judge.state, limits=limits)
+        return self.recorder
 
     def engine(self, sinks: Sequence[Sink]) -> "asyncio.Task[None]":
         """Start the engine; it ends when `close` was called and all is taken."""

@@ -15,20 +15,20 @@ __all__ = ["Judge", "Sink", "run"]
 class Judge(Protocol):
     """Judges a view: each node alone, in slices, the job last. Pure but for its own state."""
 
-    def node(self, view: View, node: NodeView) -> tuple[Verdict, ...]:
+    def node(self, view: View, node: NodeView, /) -> tuple[Verdict, ...]:
         """Judge one node: its ranks' verdicts, then the node's own, last."""
 
-    def job(self, view: View, verdicts: Sequence[tuple[Verdict, ...]]) -> JobVerdict:
+    def job(self, view: View, verdicts: Sequence[tuple[Verdict, ...]], /) -> JobVerdict:
         """Judge the job from its nodes' verdicts, in the order of `view.nodes`."""
 
 
 class Sink(Protocol):
     """Takes events and verdicts; must not block and must not raise."""
 
-    def event(self, event: AnyEvent) -> None:
+    def event(self, event: AnyEvent, /) -> None:
         """Take one event, in order."""
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict, /) -> None:
         """Take the verdict of one tick."""
 
 

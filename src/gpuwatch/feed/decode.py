@@ -107,16 +107,15 @@ _Facts = Annotated[
     dict[str, str | int | float | None],
     msgspec.Meta(max_length=MAX_FACTS),
 ]
-# Types that are made of the catalogue when this is imported: mypy knows only those that are written down.
-_Rows = tuple(tuple[(*_lead(s), *_types(catalogue.VALUES[s]))] for s in catalogue.SCOPES)  # type: ignore[misc]  # as above
-_Entities = tuple(tuple[_types(catalogue.LABELS[s])] for s in catalogue.SCOPES)  # type: ignore[misc]  # as above
+_Rows = tuple(tuple[(*_lead(s), *_types(catalogue.VALUES[s]))] for s in catalogue.SCOPES)  # type: ignore[misc]  # a type made of the catalogue, at import
+_Entities = tuple(tuple[_types(catalogue.LABELS[s])] for s in catalogue.SCOPES)  # type: ignore[misc]  # a type made of the catalogue, at import
 _FEW = msgspec.Meta(max_length=MAX_NAMES)
 _Hello = _message("hello", ("schema", str), ("agent_id", _Id), ("boot_id", _Id), ("facts", _Facts))
 _Names = _message(
     "names",
     ("schema", str),
     ("generation", _Count),
-    ("entities", tuple[tuple(Annotated[list[e], _FEW] for e in _Entities)]),  # type: ignore[misc,valid-type]  # as above
+    ("entities", tuple[tuple(Annotated[list[e], _FEW] for e in _Entities)]),  # type: ignore[misc,valid-type]  # likewise made at import
 )
 _Data = _message(
     "data",
@@ -127,7 +126,7 @@ _Data = _message(
     ("wall_us", _Stamp),
     ("beat", _Stamp),
     ("beat_us", _Stamp),
-    ("tables", tuple[tuple(Annotated[list[r], _FEW] for r in _Rows)]),  # type: ignore[misc,valid-type]  # as above
+    ("tables", tuple[tuple(Annotated[list[r], _FEW] for r in _Rows)]),  # type: ignore[misc,valid-type]  # likewise made at import
 )
 _Bye = _message("bye", ("schema", str), ("reason", str))
 _JSON = msgspec.json.Decoder(_Hello | _Names | _Data | _Bye)

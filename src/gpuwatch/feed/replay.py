@@ -11,7 +11,7 @@ from gpuwatch.model.view import NodeView, View
 from gpuwatch.recording import JudgeState
 from gpuwatch.recording.reader import Chunk, Recording
 
-__all__ = ["RecordedJudge", "Replay", "ahead"]
+__all__ = ["RecordedJudge", "Replay", "Told", "ahead"]
 
 RUN_UP_US = 10_000_000
 """A seek starts at the last judge state at least so long before its target, so that rates and
@@ -186,11 +186,11 @@ class RecordedJudge:
     def __init__(self, replay: Told) -> None:
         self._replay = replay
 
-    def node(self, view: View, node: NodeView) -> tuple[Verdict, ...]:  # noqa: ARG002 - engine.Judge names them
+    def node(self, _view: View, _node: NodeView) -> tuple[Verdict, ...]:
         """Leave the node to `job`: its verdict is part of the recorded one."""
         return ()
 
-    def job(self, view: View, verdicts: Sequence[tuple[Verdict, ...]]) -> JobVerdict:  # noqa: ARG002 - engine.Judge names them
+    def job(self, view: View, _verdicts: Sequence[tuple[Verdict, ...]]) -> JobVerdict:
         """Return the verdict that was shown at this tick."""
         return self._replay.shown(view.event_no) or _NONE_RECORDED
 

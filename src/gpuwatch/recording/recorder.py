@@ -178,7 +178,7 @@ class Recorder:
             self._began_us = event.arrived_us
         self._writer.put(event)
 
-    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:  # noqa: ARG002 - engine.Sink names it
+    def judged(self, tick: Tick, _view: View, verdict: JobVerdict) -> None:
         """Take the verdict of the tick that came just before; end the log when it is time."""
         if self._closed or self._loss is not None:
             return
