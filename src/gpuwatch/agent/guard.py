@@ -5,13 +5,15 @@ import contextlib
 import importlib
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.host import Host
 from gpuwatch.agent.metric import Absent, Labels, Metric, Reading, Values, declared
 
 Rows = List[Tuple[str, Labels, Values]]
+Shape = Tuple[str, Tuple[type, ...], Tuple[type, ...]]
+"""Scope, types of the labels, types of the values of a row."""
 
 ABSENT_S = 60.0
 """Rest of a source that this node does not have."""
@@ -21,6 +23,7 @@ SLOW_S = 0.25
 STUCK_S = 2.0
 """After so long in one source the watchdog interrupts it."""
 MAX_REASON = 200
+MAX_SHAPES = 256
 LABELS = {str, int, type(None)}
 VALUES = {int, float, type(None)}
 
@@ -63,6 +66,7 @@ class Guard(object):
             row.scope: (len(catalogue.LABELS[row.scope]), len(declared(self.rows, row.scope)))
             for row in self.rows
         }
+        self._shapes: Set[Shape] = set()
         self._host = host
         self._clock = clock
         self._reader: Any = None
@@ -149,15 +153,28 @@ class Guard(object):
         if not isinstance(reading, Reading):
             raise GarbageError
         for scope, labels, values in reading.rows:
-            if (len(labels), len(values)) != self._widths.get(scope):
-                raise GarbageError
-            types = set(map(type, values))
-            if not set(map(type, labels)) <= LABELS or not types <= VALUES:
-                raise GarbageError
-            if float in types and any(v - v != 0 for v in values if type(v) is float):
+            shape = scope, tuple(map(type, labels)), tuple(map(type, values))
+            if shape not in self._shapes:
+                self._learn(shape)
+            if float in shape[2] and any(v - v != 0 for v in values if type(v) is float):
                 raise GarbageError  # no number, or without end
         missing = {_bounded(k): _bounded(v) for k, v in reading.missing.items()}
         return Reading(list(reading.rows), missing)
+
+    def _learn(self, shape: Shape) -> None:
+        """Remember a row's shape that can be carried: most rows of most ticks look alike.
+
+        Raises:
+            GarbageError: it can't be.
+        """
+        scope, labels, values = shape
+        if (len(labels), len(values)) != self._widths.get(scope):
+            raise GarbageError
+        if not (LABELS.issuperset(labels) and VALUES.issuperset(values)):
+            raise GarbageError
+        if len(self._shapes) >= MAX_SHAPES:
+            self._shapes.clear()
+        self._shapes.add(shape)
 
     def _rest(self, reason: str, seconds: float) -> None:
         self.since = None
