@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -275,6 +276,17 @@ async def test_the_answer_says_since_when_how_sure_and_why() -> None:
             assert len(drawn) == height
             assert all(width(line) <= cells for line in drawn)
             assert "STORAGE" in plain(drawn[0])
+
+
+async def test_what_nothing_speaks_for_any_more_is_no_sure_answer() -> None:
+    scene = await scene_of(scenarios.storage())
+    faded = msgspec.structs.replace(scene.verdict.job, confidence=0.0)
+    scene = replace(scene, verdict=msgspec.structs.replace(scene.verdict, job=faded))
+    said = "\n".join(plain(line) for line in answer(scene, 160, 6))
+    assert "36 s · over, if nothing of it comes back" in said
+    assert "seen now: CPU data-prep 0.22" in said
+    for part in ("confirmed", "confidence", "because", "could also be"):
+        assert part not in said
 
 
 async def test_lines_lose_columns_from_the_right() -> None:

@@ -75,7 +75,7 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
     indent: Span = (" ", "text")
     for line in (
         _since(scene, cells - 3),
-        _because(job, cells - 2),
+        () if _fades(job) else _because(job, cells - 2),
         _silent(scene, cells - 2),
         *_also(scene),
         whole([first(scene)], cells - 2),
@@ -96,8 +96,9 @@ def _sentence(job: Verdict) -> str:
 def _since(scene: Scene, room: int) -> Line:
     """Return since when, how sure, who waits, what it costs; what has no room is left out."""
     job = scene.verdict.job
-    parts: list[Line] = [((_age(scene), "strong" if job.confirmed_us is not None else "dim"),)]
-    if job.state != "UNKNOWN":
+    told = job.confirmed_us is not None and not _fades(job)
+    parts: list[Line] = [((_age(scene), "strong" if told else "dim"),)]
+    if job.state != "UNKNOWN" and not _fades(job):
         parts.append(((f" · confidence {job.confidence:.2f}", "text"),))
     if job.waiting:
         parts.append(_waiting([safe(name) for name in job.waiting], room))
@@ -129,9 +130,16 @@ def _age(scene: Scene) -> str:
     job, now = scene.verdict.job, scene.view.now_us
     lasting = now - job.episode_us
     said = f"since {clock(scene.view.wall_us - lasting)}, {duration(lasting)}"
+    if _fades(job):
+        return f"{said} · over, if nothing of it comes back"
     if job.confirmed_us is not None:
         return f"{said} · confirmed"
     return said if job.suspected_us is None else f"{said} · suspected"
+
+
+def _fades(job: Verdict) -> bool:
+    """Tell whether nothing speaks any more for what is still shown: words change late on purpose."""
+    return job.state != "UNKNOWN" and job.confidence <= 0
 
 
 def _because(job: Verdict, room: int) -> Line:
@@ -169,7 +177,10 @@ def _also(scene: Scene) -> list[Line]:
             f"{c.state} {safe(c.cause or '')}".rstrip() + f" {c.confidence:.2f}"
             for c in scene.verdict.job.candidates[:2]
         )
-        lines.append((("could also be ", "dim"), (rest, "text")))
+        now = _fades(scene.verdict.job)
+        lines.append(
+            (("seen now: ", "strong") if now else ("could also be ", "dim"), (rest, "text"))
+        )
     lines += [(("recurring ", "dim"), (_recurring(r), "text")) for r in scene.verdict.recurring[:2]]
     return lines
 
