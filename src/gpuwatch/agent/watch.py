@@ -91,6 +91,7 @@ class Watch(object):
 
     __slots__ = (
         "_access",
+        "_folder",
         "_host",
         "_listed",
         "_rank",
@@ -109,6 +110,7 @@ class Watch(object):
         self.size = 0
         self.threads: Dict[int, Watched] = {}
         self._host = host
+        self._folder = "/proc/%d/task" % pid
         self._access = access
         self._rank: Optional[Rank] = None
         self._role = ""
@@ -135,8 +137,10 @@ class Watch(object):
             rank: whose process it is.
             role: of its first thread.
         """
+        if self._is_as_listed() and rank is self._rank and role == self._role:
+            return False
         try:
-            names = self._host.listdir("/proc/%d/task" % self.pid)
+            names = self._host.listdir(self._folder)
         except OSError:
             names = []
         main = self.main
@@ -146,6 +150,13 @@ class Watch(object):
             return False
         self._listed, self._rank, self._role = listed, rank, role
         return True
+
+    def _is_as_listed(self) -> bool:
+        """Tell whether it has as many threads as are under watch: of those none is known to have ended."""
+        try:
+            return bool(self.threads) and self._host.subfolders(self._folder) == len(self.threads)
+        except OSError:
+            return False
 
     def follow(self, most: int) -> None:
         """Put the threads that were listed under watch, and no others.

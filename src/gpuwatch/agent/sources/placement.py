@@ -63,9 +63,10 @@ class Reader(object):
             self._rest = REST
             self._tell()
         turn, self._waiting = self._waiting[:LOOKS], self._waiting[LOOKS:]
-        if turn:
-            for pid in turn:
-                self._look(pid)
+        before = dict(self._masks)
+        for pid in turn:
+            self._look(pid)
+        if self._masks != before:
             self._tell()
         missing: Dict[str, str] = {}
         if self._left_out:
