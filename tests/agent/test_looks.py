@@ -1,5 +1,7 @@
 """What one look at a thread costs and tells, and whose turn it is, on fake nodes."""
 
+import os
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -163,6 +165,36 @@ def test_loaders_take_turns_and_none_is_forgotten(tmp_path: Path) -> None:
         reader.sample()
     assert set(looked) == set(range(1, 102))
     assert min(looked.values()) >= 4
+
+
+def test_threads_are_listed_again_when_their_number_changed() -> None:
+    stop = [threading.Event() for _ in range(3)]
+    running = [threading.Thread(target=event.wait) for event in stop]
+    host, rank = Host(), Rank("g", "0", None, cast("Any", None), (), (), None)
+    watch = Watch(host, os.getpid(), Access())
+
+    def followed() -> bool:
+        changed = watch.list(rank, "main")
+        watch.follow(100)
+        return changed
+
+    running[0].start()
+    try:
+        assert followed()
+        assert running[0].native_id in watch.threads
+        assert not followed()
+        running[1].start()
+        assert followed()
+        stop[0].set()
+        running[0].join()
+        running[2].start()  # as many as before: known once the one that ended was looked at
+        watch.lose(running[0].native_id)
+        assert followed()
+        assert {running[1].native_id, running[2].native_id} <= set(watch.threads)
+    finally:
+        for event in stop:
+            event.set()
+        watch.close()
 
 
 def crowd(root: Path, pid: int, threads: int) -> list[Watched]:
