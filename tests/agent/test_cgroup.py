@@ -238,6 +238,25 @@ def test_more_cgroups_than_are_told_are_counted(tmp_path: Path) -> None:
     assert missing["cgroup.cgroup"] == "4 more cgroups of the job"
 
 
+def test_processes_that_are_moved_to_another_cgroup_are_followed(tmp_path: Path) -> None:
+    host = unpack("kubernetes", tmp_path)
+    pids = range(100, 104)
+    for pid in pids:
+        (tmp_path / f"proc/{pid}").mkdir()
+        (tmp_path / f"proc/{pid}/cgroup").write_text("0::/before\n")
+    host.board.job = tuple(rank(pid, str(pid)) for pid in pids)
+    source = reader("cgroup", host)
+
+    def told() -> set[str]:
+        return {entity.split()[1] for entity in named("cgroup", source.read())}
+
+    assert "/before" in told()
+    (tmp_path / "proc/102/cgroup").write_text("0::/after\n")
+    assert "/after" in set.union(*(told() for _ in pids))
+    shutil.rmtree(tmp_path / "proc/102")
+    assert all("/after" in told() for _ in pids)
+
+
 def test_a_limit_that_is_changed_and_a_cgroup_that_ends_are_seen(tmp_path: Path) -> None:
     host = unpack("kubernetes", tmp_path)
     source = reader("cgroup", host)

@@ -52,7 +52,8 @@ ROWS = (
 MAX_CGROUPS = 8
 """Of the job; the agent's own comes beside them."""
 FIND_EVERY = 60
-"""Readings between two looks at which cgroups the processes are in, when the job stays the same."""
+"""Readings between two looks at all cgroups, when the job stays the same; in between one process is
+asked in each reading whether it was moved to another."""
 SLOW_EVERY = 5
 MAX_MAINS = 64
 INITIAL_NAMESPACE = "cgroup:[4026531835]"
@@ -72,6 +73,7 @@ class Reader(object):
         self._rows = declared(ROWS, "cgroup")
         self._job: Optional[Tuple[Member, ...]] = None
         self._found: List[Tuple[Labels, int, Limits]] = []
+        self._told: List[Tuple[str, bytes]] = []
         self._left_out = 0
         self._is_contained = False
         self._turn = 0
@@ -83,7 +85,7 @@ class Reader(object):
             Absent: when the kernel has no cgroups, or none that limit anything is mounted.
         """
         job = self._host.board.job
-        if job is not self._job or self._turn % FIND_EVERY == 0:
+        if job is not self._job or self._turn % FIND_EVERY == 0 or self._is_moved():
             self._find(job)
         rows: List[Tuple[str, Labels, Values]] = []
         for place, (labels, ranks, limits) in enumerate(self._found):
@@ -101,9 +103,12 @@ class Reader(object):
             raise Absent("no cgroups: none is mounted here, or /proc/self/cgroup cannot be read")
         members: Dict[str, List[Member]] = {}
         groups: Dict[str, Tuple[str, Dict[str, str]]] = {}
+        self._told = []
         for member in [m for m in job if m.role == "main"][:MAX_MAINS]:
             process = "/proc/%d" % member.pid
-            found = cgroups.paths(self._text(process + "/cgroup"))
+            text = self._text(process + "/cgroup")
+            self._told.append((process, text))
+            found = cgroups.paths(text)
             if found:
                 path = cgroups.name(found)
                 members.setdefault(path, []).append(member)
@@ -121,6 +126,13 @@ class Reader(object):
             self._found.append((_labels(path, served), len(served), known.get(limits.key, limits)))
         self._is_contained = self._namespace() not in ("", INITIAL_NAMESPACE)
         self._job = job
+
+    def _is_moved(self) -> bool:
+        """Tell whether the process whose turn it is, is in other cgroups than before."""
+        if not self._told:
+            return False
+        process, told = self._told[self._turn % len(self._told)]
+        return self._text(process + "/cgroup") not in (told, b"")
 
     def _missing(self) -> Dict[str, str]:
         missing: Dict[str, str] = {}
