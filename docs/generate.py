@@ -191,7 +191,11 @@ TABLES = {
     "tick": "When the job was judged.",
     "event": "Agents that started, faults, markers.",
     "verdict": "What was shown of each job, node and rank: a row at first, and whenever it changed.",
-    "shown": "The same with all evidence, as JSON; a verdict that did not change is null.",
+    "judged": "Each tick that was judged: the job's slowdown, and what kept coming back, as JSON where that changed.",
+    "stretch": "Each verdict as long as its state, cause and culprits stayed the same, up to `last_event_no`, "
+    "with the evidence, as JSON, of the tick at which it was surest: what `report` reads.",
+    "activity": "What share of its time each node computed, and what share is unknown, at each tick.",
+    "shown": "All that was shown at each tick, with all evidence, as JSON; null where it did not change.",
     "judge_state": "What the judge had learned, at each seal.",
 }
 """The tables that are not of the catalogue, in words."""

@@ -238,6 +238,18 @@ def test_what_is_due_is_whole_levels_of_neighbours(holes: float) -> None:
     assert len(entries) < (25 if holes == 0 else 200)
 
 
+@pytest.mark.parametrize(("rows", "size"), [(70_000_000, 1), (1, 600 << 20)])
+def test_what_no_reader_would_take_is_not_made(rows: int, size: int) -> None:
+    def entry(number: int, table: manifest.Table) -> manifest.Entry:
+        reach = manifest.Extent(number, number, number * 10**9, (number + 1) * 10**9)
+        return manifest.Entry(number, reach, (), {"thread_wait": table})
+
+    large = [entry(number, manifest.Table(rows, size, "")) for number in (1, 2)]
+    assert not merge.due(large, (600_000_000, 2_000_000_000))
+    small = entry(2, manifest.Table(1, 1, ""))
+    assert merge.due([large[0], small], (600_000_000, 2_000_000_000)) == (large[0], small)
+
+
 def test_a_merged_file_opens_without_gpuwatch(bench: Maker) -> None:
     made = filled(bench)
     entry = merged(made)

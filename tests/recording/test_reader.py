@@ -305,11 +305,30 @@ def test_a_hostile_table_with_a_right_checksum_is_a_gap(bench: Maker, column: pl
     assert [g.reason.split(":")[0] for g in recording.gaps] == ["segment 1, table nic"]
 
 
-def _recommit(rec: Bench, file: Path) -> None:
+@pytest.mark.parametrize(("rows", "text"), [(9_000_000, ""), (1100, "x" * (1 << 20))])
+def test_a_few_bytes_that_stand_for_more_than_memory_holds_are_a_gap(
+    bench: Maker, rows: int, text: str
+) -> None:
+    rec = bench()
+    rec.seal(stream(0, 10))
+    file = rec.directory / "seg/00000001/link.parquet"
+    numbered = pl.DataFrame({"event_no": pl.repeat(1, rows, eager=True)})
+    numbered.with_columns(pl.lit(text).alias("reason")).write_parquet(file)
+    assert file.stat().st_size < 1 << 20
+    _recommit(rec, file, rows=rows)
+    recording = gpuwatch.recording.open(rec.directory)
+    assert numbers(recording) == list(range(10))
+    assert [g.reason for g in recording.gaps] == [
+        "segment 1, table link: more at once than a recording's tables have"
+    ]
+
+
+def _recommit(rec: Bench, file: Path, **told: int) -> None:
     import hashlib
 
     content = file.read_bytes()
     line = json.loads((rec.directory / manifest.FILE).read_bytes())
+    line["tables"].setdefault(file.stem, {"rows": 0}).update(told)
     line["tables"][file.stem]["bytes"] = len(content)
     line["tables"][file.stem]["sha256"] = hashlib.sha256(content).hexdigest()
     (rec.directory / manifest.FILE).write_text(json.dumps(line) + "\n")

@@ -11,7 +11,7 @@ from gpuwatch.model.verdict import Candidate, Culprit, JobVerdict, Recurring, St
 from gpuwatch.report.answer import answer
 from gpuwatch.report.build import Subject, build
 from gpuwatch.report.text import text
-from gpuwatch.report.timeline import Clock
+from gpuwatch.report.timeline import Clock, said_of
 from gpuwatch.report.types import Hourly, Peak, Report
 
 START_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
@@ -36,7 +36,7 @@ def told(*phases: tuple[int, State, str | None], blamed: Culprit | None = None) 
             verdict = JobVerdict(job=job, nodes=(node,), ranks=(rank,))
             ticks.append((Tick(event_no=at, arrived_us=at, wall_us=START_US + at), verdict))
         second += length
-    return build(SUBJECT, ticks, [])
+    return build(SUBJECT, said_of(ticks), [])
 
 
 def test_a_wait_is_told_with_time_blame_and_price() -> None:

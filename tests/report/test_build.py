@@ -26,7 +26,7 @@ from gpuwatch.model.verdict import (
 )
 from gpuwatch.report.build import Subject, build
 from gpuwatch.report.text import text
-from gpuwatch.report.timeline import Clock
+from gpuwatch.report.timeline import Clock, said_of
 from gpuwatch.report.types import Gap, Report, Stretch, schema
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -79,7 +79,7 @@ def rows_by_scope(report: Report) -> dict[tuple[str, str | None, str | None], li
 
 def test_a_victims_wait_is_booked_on_the_culprits_cause() -> None:
     storage = judged(told("gpu001", "STORAGE", "read"), told("gpu002", "PEER", blames="gpu001"))
-    report = build(SUBJECT, [(tick(s), storage) for s in range(3600)], [])
+    report = build(SUBJECT, said_of([(tick(s), storage) for s in range(3600)]), [])
     assert report.ledger.by == {"STORAGE/read": pytest.approx(2.0)}
     assert report.ledger.amount == {"STORAGE/read": 4.0}
     assert report.ledger.currency == "USD"
@@ -107,7 +107,7 @@ def test_where_the_trail_leads(
     culprit: tuple[Verdict, Verdict], job: Verdict | None, booked: str
 ) -> None:
     verdict = judged(culprit, told("gpu002", "PEER", blames="gpu001"), job=job)
-    report = build(SUBJECT, [(tick(0), verdict)], [])
+    report = build(SUBJECT, said_of([(tick(0), verdict)]), [])
     assert booked in report.ledger.by
 
 
@@ -119,7 +119,7 @@ def test_a_row_ends_when_state_cause_or_culprits_change() -> None:
     ticks = [
         (tick(s), judged(told("gpu001", state, cause))) for s, (state, cause) in enumerate(states)
     ]
-    report = build(SUBJECT, ticks, [])
+    report = build(SUBJECT, said_of(ticks), [])
     rows = rows_by_scope(report)["node", "gpu001", None]
     assert [(r.state, r.cause, r.begin, r.end) for r in rows] == [
         ("COMPUTE", None, at(0), at(3)),
@@ -146,14 +146,14 @@ def test_a_row_has_the_evidence_of_its_surest_tick_and_the_times_of_its_last() -
         (tick(2), surer(0.9, None)),
         (tick(3), surer(0.5, 3 * SECOND)),
     ]
-    (row,) = build(SUBJECT, ticks, []).verdicts
+    (row,) = build(SUBJECT, said_of(ticks), []).verdicts
     assert (row.confidence, row.support[0].text) == (0.9, "0.9")
     assert (row.suspected_at, row.confirmed_at) == (at(1), at(3))
 
 
 def test_time_that_no_tick_saw_is_unknown_unseen_and_a_gap() -> None:
     busy = judged(told("gpu001", "COMPUTE"))
-    report = build(SUBJECT, [(tick(0), busy), (tick(1), busy), (tick(61), busy)], [])
+    report = build(SUBJECT, said_of([(tick(0), busy), (tick(1), busy), (tick(61), busy)]), [])
     assert report.ledger.by == {"COMPUTE": pytest.approx(5 / 3600)}
     assert report.ledger.unseen == pytest.approx(57 / 3600)
     assert [(g.node, g.begin, g.end) for g in report.gaps] == [(None, at(4), at(61))]
@@ -181,7 +181,7 @@ def test_links_make_gaps_but_for_a_first_connecting_that_worked_and_the_viewers_
         Fault(event_no=1, arrived_us=SECOND, wall_us=START_US, node=None, source="disk", text="full"),
         Marker(event_no=2, arrived_us=SECOND, wall_us=START_US, text="here"),
     ]  # fmt: skip
-    report = build(SUBJECT, [(tick(s), judged()) for s in range(8)], events)
+    report = build(SUBJECT, said_of([(tick(s), judged()) for s in range(8)]), events)
     assert [(g.node, g.begin, g.end, g.reason) for g in report.gaps] == [
         ("gpu002", at(0), at(8), "no python3"),
         ("gpu001", at(3), at(6), "ssh lost"),
@@ -208,7 +208,7 @@ def test_text_tells_the_answer_first_and_shows_hostile_words_as_they_are() -> No
         scope="job", state="STORAGE", cause="read", culprits=(Culprit("node", "gpu001\x1b[31m"),)
     )
     verdict = judged(told("gpu001", "STORAGE", "read"), job=job)
-    shown = text(build(SUBJECT, [(tick(s), verdict) for s in range(90)], []), UTC)
+    shown = text(build(SUBJECT, said_of([(tick(s), verdict) for s in range(90)]), []), UTC)
     assert shown.splitlines()[:5] == [
         "llama: 2026-01-01 00:00:00 to 00:01:30 UTC, 1 m 30 s",
         "No wait was suspected for long enough to be named; it computed 0% of the time.",
@@ -265,7 +265,7 @@ def as_judged(steps: list[tuple[int, JobVerdict]]) -> Judged:
 @given(timelines)
 @settings(max_examples=50)
 def test_rows_of_one_scope_tile_the_time(steps: list[tuple[int, JobVerdict]]) -> None:
-    report = build(SUBJECT, as_judged(steps), [])
+    report = build(SUBJECT, said_of(as_judged(steps)), [])
     for rows in rows_by_scope(report).values():
         assert (rows[0].begin, rows[-1].end) == (report.begin, report.end)
         assert all(a.end == b.begin for a, b in pairwise(rows))
@@ -276,7 +276,7 @@ def test_rows_of_one_scope_tile_the_time(steps: list[tuple[int, JobVerdict]]) ->
 @given(timelines)
 @settings(max_examples=50)
 def test_the_ledger_and_the_shares_add_up(steps: list[tuple[int, JobVerdict]]) -> None:
-    report = build(SUBJECT, as_judged(steps), [])
+    report = build(SUBJECT, said_of(as_judged(steps)), [])
     ledger = report.ledger
     assert sum(ledger.by.values()) + ledger.unseen == pytest.approx(ledger.gpu_hours)
     assert (
@@ -295,7 +295,7 @@ def test_the_ledger_and_the_shares_add_up(steps: list[tuple[int, JobVerdict]]) -
 def test_every_report_is_valid_by_its_schema_and_comes_back(
     steps: list[tuple[int, JobVerdict]],
 ) -> None:
-    report = build(SUBJECT, as_judged(steps), [])
+    report = build(SUBJECT, said_of(as_judged(steps)), [])
     document = msgspec.json.encode(report)
     jsonschema.Draft202012Validator(schema()).validate(msgspec.json.decode(document))
     assert msgspec.json.decode(document, type=Report) == report
@@ -304,7 +304,7 @@ def test_every_report_is_valid_by_its_schema_and_comes_back(
 
 def test_the_schema_refuses_what_lacks_a_key() -> None:
     document = msgspec.to_builtins(
-        build(SUBJECT, [(tick(0), judged(told("gpu001", "COMPUTE")))], []), str_keys=True
+        build(SUBJECT, said_of([(tick(0), judged(told("gpu001", "COMPUTE")))]), []), str_keys=True
     )
     jsonschema.Draft202012Validator.check_schema(schema())
     del document["verdicts"][0]["candidates"]
@@ -329,7 +329,7 @@ def test_ranks_of_two_jobs_on_one_node_that_have_one_name_are_two_rows() -> None
         for group, state in states
     )
     both = JobVerdict(job=Verdict(scope="job"), nodes=(of_node,), ranks=ranks)
-    report = build(SUBJECT, [(tick(s), both) for s in range(3600)], [])
+    report = build(SUBJECT, said_of([(tick(s), both) for s in range(3600)]), [])
     rows = [row for row in report.verdicts if row.scope == "rank"]
     assert [(row.group, row.state) for row in rows] == [("slurm:1", "COMPUTE"), ("slurm:2", "IDLE")]
     assert report.ledger.gpu_hours == pytest.approx(2.0)
@@ -342,7 +342,7 @@ def test_a_report_of_several_days_tells_the_day_of_each_stretch() -> None:
     days = [
         (tick(n * day), judged(job=Verdict(scope="job", state=s))) for n, s in enumerate(states)
     ]
-    told_of = text(build(subject, days, []), UTC)
+    told_of = text(build(subject, said_of(days), []), UTC)
     assert "2026-01-01 00:00:00 to 2026-01-04 00:00:00 UTC" in told_of
     assert "2026-01-02 00:00:00" in told_of
 
@@ -355,5 +355,5 @@ def test_what_would_be_gained_is_what_the_slowdown_lost_and_all_of_the_wait_wher
     waits = judged(told("gpu001", "STORAGE", "read"))
     waits = msgspec.structs.replace(waits, slowdown=slowdown)
     ticks = [(tick(s), busy if s < 60 else waits) for s in range(120)]
-    ledger = build(SUBJECT, ticks, []).ledger
+    ledger = build(SUBJECT, said_of(ticks), []).ledger
     assert ledger.gain == {"STORAGE/read": pytest.approx(gain)}

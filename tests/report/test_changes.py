@@ -15,9 +15,9 @@ from gpuwatch.job.types import Cost
 from gpuwatch.model.event import Tick
 from gpuwatch.model.verdict import Culprit, JobVerdict, State, Verdict
 from gpuwatch.report.build import Subject
-from gpuwatch.report.changes import Judged, changed
+from gpuwatch.report.changes import changed
 from gpuwatch.report.text import text
-from gpuwatch.report.timeline import Clock
+from gpuwatch.report.timeline import Clock, said_of
 from gpuwatch.report.types import Report, schema
 from gpuwatch.verdict.thresholds import Thresholds
 
@@ -61,7 +61,7 @@ def test_a_recording_keeps_its_thresholds_and_tells_what_others_would_change(
     assert "NETWORK/loss (gpu02 -> gpu03) -> " in words
 
 
-def judged(*states: State) -> Judged:
+def judged(*states: State) -> list[tuple[Tick, JobVerdict]]:
     """Return ticks of a node of one rank that is in these states, a second each."""
     found = []
     for second, state in enumerate(states):
@@ -84,7 +84,7 @@ def at(second: float) -> datetime:
 def test_a_difference_is_told_as_long_as_it_lasts() -> None:
     before = judged("COMPUTE", "STORAGE", "STORAGE", "STORAGE", "CPU", "CPU")
     after = judged("COMPUTE", "COMPUTE", "COMPUTE", "STORAGE", "CPU", "COMPUTE")
-    found = changed(SUBJECT, before, after, OWN)
+    found = changed(SUBJECT, said_of(before), said_of(after), OWN)
     rows = [(c.scope, c.begin, c.end, c.before.state, c.after.state) for c in found.verdicts]
     assert rows == [
         (scope, at(begin), at(end), old, "COMPUTE")
@@ -98,7 +98,7 @@ def test_a_difference_is_told_as_long_as_it_lasts() -> None:
 
 def test_what_is_judged_alike_has_no_difference() -> None:
     same = judged("COMPUTE", "STORAGE")
-    found = changed(SUBJECT, same, same, OWN)
+    found = changed(SUBJECT, said_of(same), said_of(same), OWN)
     assert (found.verdicts, found.ledger, found.amount) == ((), {}, {})
 
 

@@ -23,7 +23,7 @@ from gpuwatch.model.verdict import (
 from gpuwatch.report.build import Subject, build
 from gpuwatch.report.html import Measured, page
 from gpuwatch.report.series import QUANTITIES, Bins, Series
-from gpuwatch.report.timeline import Clock
+from gpuwatch.report.timeline import Clock, said_of
 from gpuwatch.verdict.thresholds import Thresholds
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -81,7 +81,7 @@ def hostile_page(name: str) -> str:
     bins = Bins(0, 9 * SECOND, 10)
     series = [Series(name, name, (1.0, None, *[3.0] * 8))]
     return page(
-        build(subject, ticks, events),
+        build(subject, said_of(ticks), events),
         Measured(bins, series, tuple((q, series) for q in QUANTITIES)),
     )
 

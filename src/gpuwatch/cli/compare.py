@@ -27,5 +27,5 @@ def _side(folder: str) -> Side:
     read = Reading(recording, None, None)
     subject = read.subject(thresholds_of(recording.session, tell=False))
     observer = Observer(pieces(*read.span_us), subject.interval_s)
-    report = build(subject, observer.watched(read.as_shown()), read.events(), read.damage())
+    report = build(subject, observer.watched(read.as_shown(())), read.events(), read.damage())
     return observer.side(report, recording)

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from gpuwatch import __version__
@@ -17,7 +17,8 @@ from gpuwatch.model.view import View
 from gpuwatch.recording import Session
 from gpuwatch.recording.reader import Recording
 from gpuwatch.report.build import Subject
-from gpuwatch.report.timeline import Clock
+from gpuwatch.report.timeline import Clock, Said
+from gpuwatch.report.told import Told
 from gpuwatch.report.types import Gap
 from gpuwatch.verdict.judge import Judge, State
 from gpuwatch.verdict.thresholds import ROWS, Thresholds
@@ -65,13 +66,15 @@ class Reading:
             cost=cost_of(facts.job_file),
         )
 
-    def as_shown(self) -> Iterator[tuple[Tick, JobVerdict]]:
-        """Yield the ticks with the verdicts that were shown."""
-        for chunk in self.recording.chunks(samples=False):
-            shown = {entry.event_no: entry.verdict for entry in chunk.shown}
-            for event in self._inside(chunk.events):
-                if isinstance(event, Tick) and event.event_no in shown:
-                    yield event, shown[event.event_no]
+    def as_shown(self, evidence: Collection[str]) -> Iterator[Said]:
+        """Yield what the ticks said as it was shown.
+
+        Args:
+            evidence: the scopes (`job`, `node`, `rank`) whose verdicts are wanted with evidence.
+        """
+        told = Told(self.recording.told(evidence), self._range)
+        self._others = told.events
+        yield from told.said()
 
     def judged_anew(self, thresholds: Thresholds) -> list[tuple[Tick, JobVerdict]]:
         """Return the ticks with the verdicts that this version gives by these thresholds."""

@@ -2,8 +2,8 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,15 +11,20 @@ import gpuwatch.recording
 from gpuwatch.cli.reading import Reading, thresholds_of
 from gpuwatch.cli.thresholds import of_argument
 from gpuwatch.errors import InputError
-from gpuwatch.model.event import Tick
-from gpuwatch.model.verdict import CAUSES, JobVerdict
+from gpuwatch.model.verdict import CAUSES
 from gpuwatch.recording import Session
+from gpuwatch.recording.chunk import SCOPES
+from gpuwatch.report.activity import computing, told
 from gpuwatch.report.build import build
 from gpuwatch.report.changes import changed
 from gpuwatch.report.hours import by_hour
 from gpuwatch.report.text import text
+from gpuwatch.report.timeline import said_of
 from gpuwatch.report.types import Changes, Report
 from gpuwatch.verdict.thresholds import Thresholds
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["report"]
 
@@ -39,19 +44,19 @@ def report(given: Namespace) -> int:
     page = None if given.html is None else _Page(read, Path(given.html))
     subject = read.subject(used)
     changes: Changes | None = None
-    if not given.rejudge:
-        judged: Iterable[tuple[Tick, JobVerdict]] = read.as_shown()
-    elif given.thresholds is None:
-        judged = read.judged_anew(own)
+    activity = recording.table("activity")
+    if given.rejudge:
+        judged = read.judged_anew(used)
+        said, activity = said_of(judged), told(judged)
+        if given.thresholds is not None:
+            before = said_of(read.judged_anew(own))
+            changes = changed(subject, before, said_of(judged), own.as_dict())
     else:
-        before, after = read.judged_anew(own), read.judged_anew(used)
-        judged, changes = after, changed(subject, before, after, own.as_dict())
-    if page is not None:
-        judged = page.activity.watched(judged)
+        said = read.as_shown(SCOPES if given.json else ("job",))
     hours = by_hour(recording, *read.span_us)
-    found = build(subject, judged, read.events(), read.damage(), changes, hours)
+    found = build(subject, said, read.events(), read.damage(), changes, hours)
     if page is not None:
-        page.write(found)
+        page.write(found, activity)
     if given.json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif page is None:
@@ -63,7 +68,6 @@ class _Page:
     """The report as a page; what draws it is loaded here alone."""
 
     def __init__(self, read: Reading, file: Path) -> None:
-        from gpuwatch.report.activity import Activity
         from gpuwatch.report.pictures import needed
         from gpuwatch.report.series import Bins
 
@@ -76,15 +80,14 @@ class _Page:
         self._read = read
         self._file = file
         self._bins = Bins(begin_us, width_us, -(-(end_us - begin_us) // width_us))
-        self.activity = Activity(self._bins)
 
-    def write(self, found: Report) -> None:
+    def write(self, found: Report, activity: "pl.LazyFrame") -> None:
         """Write the page, whole or not at all."""
         from gpuwatch.report.html import Measured, page
         from gpuwatch.report.series import QUANTITIES, measured
 
         drawn = tuple((q, measured(self._read.recording, q, self._bins)) for q in QUANTITIES)
-        content = page(found, Measured(self._bins, self.activity.series(), drawn))
+        content = page(found, Measured(self._bins, computing(activity, self._bins), drawn))
         file = self._file
         unfinished = file.with_name(f".{file.name}.unfinished")
         try:

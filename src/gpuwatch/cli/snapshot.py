@@ -16,7 +16,7 @@ from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.report.build import Subject, build
 from gpuwatch.report.text import text
-from gpuwatch.report.timeline import Clock
+from gpuwatch.report.timeline import Clock, said_of
 
 __all__ = ["snapshot"]
 
@@ -54,7 +54,7 @@ async def _snapshot(job: Job, *, as_json: bool) -> int:
         thresholds=watch.judge.thresholds.as_dict(),
         cost=job.cost,
     )
-    report = build(subject, look.judged_ticks, look.events)
+    report = build(subject, said_of(look.judged_ticks), look.events)
     sys.stdout.write(msgspec.json.encode(report).decode() + "\n" if as_json else text(report))
     return code
 

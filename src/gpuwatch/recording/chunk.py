@@ -1,16 +1,22 @@
 """Chunks: what a reader holds of a recording at once."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from gpuwatch.model.event import AnyEvent
+from gpuwatch.model.verdict import Recurring, Verdict
 from gpuwatch.recording.manifest import Entry
 from gpuwatch.recording.record import JudgeState, Record, Shown
 from gpuwatch.recording.wal import Damage
 
-__all__ = ["EMPTY", "Chunk", "chunk_of", "damaged", "slices"]
+__all__ = [
+    "EMPTY", "SCOPES", "Chunk", "Judged", "Part", "Stretch", "chunk_of", "damaged", "slices",
+]  # fmt: skip
 
+SCOPES = ("job", "node", "rank")
+"""Whose verdicts there are."""
 CHUNK_SAMPLES = 1024
 """Of a merged segment that are Python objects at once, as far as judge states divide it."""
 
@@ -21,6 +27,38 @@ class Chunk(msgspec.Struct, frozen=True):
     events: tuple[AnyEvent, ...]
     shown: tuple[Shown, ...]
     judge_states: tuple[JudgeState, ...]
+
+
+class Judged(NamedTuple):
+    """A tick that was judged, and what was said besides verdicts."""
+
+    event_no: int
+    arrived_us: int
+    wall_us: int
+    slowdown: float | None
+    recurring: tuple[Recurring, ...]
+
+
+class Stretch(NamedTuple):
+    """A verdict from a tick to another; its evidence is that of the tick at which it was surest."""
+
+    event_no: int
+    last_event_no: int
+    verdict: Verdict
+
+
+class Part(NamedTuple):
+    """What a part of a recording tells without its readings.
+
+    Attributes:
+        judged: in order.
+        stretches: in the order of their beginnings.
+        events: but samples and ticks, in order.
+    """
+
+    judged: list[Judged]
+    stretches: list[Stretch]
+    events: list[AnyEvent]
 
 
 EMPTY = Chunk((), (), ())

@@ -15,6 +15,7 @@ from gpuwatch.model.event import Fault, Hello, Link, Marker, Row, Sample, Tick
 from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.recording.record import JudgeState, Record, Shown
 from gpuwatch.recording.schema import AGENT, SAMPLE, STAMP, TYPES, schema
+from gpuwatch.recording.stretches import Stretches
 
 __all__ = ["frames"]
 
@@ -25,12 +26,16 @@ BATCH = 512
 def frames(records: Iterable[Record]) -> dict[str, pl.DataFrame]:
     """Lay records out as tables; only tables that have rows."""
     parts: defaultdict[str, list[pl.DataFrame]] = defaultdict(list)
-    verdicts = _Verdicts()
+    verdicts, stretches = _Verdicts(), Stretches()
     rest = iter(records)
     while batch := list(islice(rest, BATCH)):
+        stretches.take(record for record in batch if isinstance(record, Shown))
         for name, frame in _batch(batch, verdicts).items():
             if frame.height:
                 parts[name].append(frame)
+    for name, rows in stretches.close()._asdict().items():
+        if rows:
+            parts[name].append(pl.DataFrame(_columns(schema(name), rows)))
     return {name: pl.concat(found) for name, found in parts.items()}
 
 

@@ -20,11 +20,10 @@ from gpuwatch.agent import catalogue
 from gpuwatch.recording import schema, segment
 from gpuwatch.recording.manifest import Entry, Extent, Manifest, Table
 from gpuwatch.recording.store import Folder, Store
+from gpuwatch.recording.stretches import joined
 
 __all__ = ["due", "merge"]
 
-MOST_BYTES = 1 << 30
-"""Of a merged segment's tables."""
 BLOCK_ROWS = 1 << 17
 BLOCK_BYTES = 64 << 20
 """What is held in memory at once, and sorted; a reader that wants a minute reads such a block."""
@@ -46,11 +45,21 @@ def _run(entries: Sequence[Entry], level_us: int) -> tuple[Entry, ...]:
     run: list[Entry] = []
     for entry in reversed(entries):
         apart = bool(run) and entry.segment + 1 != run[-1].begin
-        large = sum(e.bytes for e in run) + entry.bytes > MOST_BYTES
-        if apart or large or _length_us(entry) >= level_us:
+        if apart or _too_large(entry, *run) or _length_us(entry) >= level_us:
             break
         run.append(entry)
     return tuple(reversed(run))
+
+
+def _too_large(*run: Entry) -> bool:
+    """Tell whether some segments would make a table that no reader takes."""
+    names = {name for entry in run for name in entry.tables}
+    parts = ([e.tables[name] for e in run if name in e.tables] for name in names)
+    return any(
+        sum(table.rows for table in found) > segment.MAX_TABLE_ROWS
+        or sum(table.bytes for table in found) > segment.MAX_TABLE_BYTES
+        for found in parts
+    )
 
 
 def _length_us(*run: Entry) -> int:
@@ -105,12 +114,14 @@ def _write(file: Path, held: Store, run: Sequence[Entry], table: str) -> Table:
     blocks = _blocks(held, run, table)
     first = next(blocks)
     rows = 0
+    ticks = _ticks(held, run) if table == "stretch" else pl.Series()
 
     def sorted_blocks(*_: object) -> Iterator[pl.DataFrame]:
         nonlocal rows
         for block in chain([first], blocks):
-            rows += block.height
-            yield _grouped(block, table).select(*columns)
+            laid = _grouped(block, table, ticks).select(*columns)
+            rows += laid.height
+            yield laid
 
     source = register_io_source(sorted_blocks, schema=columns)
     return segment.write_table(
@@ -162,12 +173,22 @@ def _frames(held: Store, entry: Entry, table: str) -> Iterator[pl.DataFrame]:
         yield segment.load(held, entry, table, entry.tables[table], (after, end))
 
 
-def _grouped(block: pl.DataFrame, table: str) -> pl.DataFrame:
+def _ticks(held: Store, run: Sequence[Entry]) -> pl.Series:
+    """Return the numbers of all ticks that were judged, in order."""
+    frames = (frame for entry in run for frame in _frames(held, entry, "judged"))
+    return pl.concat([frame["event_no"] for frame in frames])
+
+
+def _grouped(block: pl.DataFrame, table: str, ticks: pl.Series) -> pl.DataFrame:
     """Lay the rows of each entity together, in the order in which entities came first.
 
     Agents send entities in that order, so that sorting by event gives the rows back as they came;
     where it does not, each row's place is kept.
     """
+    if table == "stretch":
+        return joined(block, ticks)
+    if table == "activity":
+        return block.sort("node", "event_no")
     if table not in catalogue.SCOPES:
         return block
     whose = ["node", *(row.name for row in catalogue.LABELS[table])]

@@ -8,32 +8,33 @@ been merged since, the manifest is asked again. What is damaged or gone becomes 
 
 import bisect
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import polars as pl
 
 from gpuwatch.errors import RecordingError
-from gpuwatch.model.event import AnyEvent
+from gpuwatch.model.event import AnyEvent, Sample
 from gpuwatch.model.verdict import JobVerdict
-from gpuwatch.recording import manifest, rows, schema, segment, session, wal
-from gpuwatch.recording.chunk import EMPTY, Chunk, chunk_of, damaged, slices
+from gpuwatch.recording import manifest, rows, schema, segment, session, told, wal
+from gpuwatch.recording.chunk import EMPTY, SCOPES, Chunk, Part, chunk_of, damaged, slices
 from gpuwatch.recording.collector import collector_paused
 from gpuwatch.recording.frames import frames
 from gpuwatch.recording.manifest import Entry, Extent, Gap
 from gpuwatch.recording.record import JudgeState, Layout, Record, Shown
+from gpuwatch.recording.segments import Replaced, Segments
 from gpuwatch.recording.store import Store, opened
+from gpuwatch.recording.stretches import TOLD
 
 __all__ = ["Chunk", "Recording", "open_recording"]
 
 Found = TypeVar("Found")
+SAID = ("tick", "judged", "stretch")
+NOTED = ("link", "event")
+"""The tables of a `Part`."""
 MAX_LOG = 256 << 20
 """Bytes of a log that are read; no log of ours grows so large."""
-
-
-class _Replaced(Exception):  # noqa: N818 - no error: the part is now another one's
-    """A segment has been merged since the manifest was read."""
 
 
 def open_recording(place: Path) -> "Recording":
@@ -72,6 +73,7 @@ class Recording:
         self.session = facts
         self._layout = Layout(facts.rows())
         self._gaps: dict[tuple[int, str], Gap] = {}
+        self._segments = Segments(held, self._mark, self._refresh)
         # Logs first: one that is sealed meanwhile has its line in the manifest before it goes.
         logs = self._logs()
         self._entries, damaged = manifest.read(held)
@@ -112,15 +114,13 @@ class Recording:
         """What could not be read, as far as it has been read; in order."""
         return tuple(self._gaps[key] for key in sorted(self._gaps))
 
-    def chunks(self, after_event_no: int = -1, *, samples: bool = True) -> Iterator[Chunk]:
+    def chunks(self, after_event_no: int = -1) -> Iterator[Chunk]:
         """Yield the parts that have events after one, each read when it is asked for.
 
         Events are in order and come once, also where a log and a segment both have them.
 
         Args:
             after_event_no: of the last event that is not wanted.
-            samples: whether readings are wanted; most of the time goes into them. Where they are
-                not, those of logs may come all the same.
         """
         last = after_event_no
 
@@ -129,7 +129,7 @@ class Recording:
             entry = self._entries.get(part)
             if entry and entry.extent and entry.extent.last_event_no <= last:
                 return
-            for chunk in self._chunks(part, last, samples=samples):
+            for chunk in self._chunks(part, last):
                 last = chunk.events[-1].event_no if chunk.events else last
                 yield chunk
 
@@ -167,7 +167,7 @@ class Recording:
                 continue
             try:
                 found = [s for s in self._judge_states(part) if s.event_no <= event_no]
-            except _Replaced:
+            except Replaced:
                 return self.judge_state_before(event_no)
             if found:
                 return found[-1]
@@ -190,7 +190,7 @@ class Recording:
             return last
         try:
             found = self._first_at(part, wall_us)
-        except _Replaced:
+        except Replaced:
             return self.event_no_at(wall_us)
         return last if found is None else found
 
@@ -212,6 +212,23 @@ class Recording:
             raise RecordingError(f"{self.place}: no event in it can be read")
         return min(r.from_us for r in reaches), max(r.to_us for r in reaches)
 
+    def told(self, evidence: Collection[str] = SCOPES) -> Iterator[Part]:
+        """Yield, part by part, what was said and what happened, without readings.
+
+        Args:
+            evidence: the scopes (`job`, `node`, `rank`) whose verdicts are wanted with evidence.
+        """
+
+        def read(part: int) -> Iterator[Part]:
+            laid = self._without_readings(part)
+            try:
+                yield told.part(laid, evidence)
+            except segment.READ_ERRORS as error:
+                if entry := self._entries.get(part):
+                    self._segments.mark(entry, "stretch", error)
+
+        yield from self._each_part(read)
+
     def table(self, name: str) -> pl.LazyFrame:
         """Return one table of the whole recording, raw, with today's columns.
 
@@ -228,9 +245,37 @@ class Recording:
             if not isinstance(source, Entry):
                 frame = frames(source).get(name)
                 found += [] if frame is None else [frame.lazy()]
+            elif name in TOLD and name not in source.tables:
+                found += [
+                    frame.lazy() for frame in self._segments.from_shown(source, (name,)).values()
+                ]
             else:
-                found += self._scan(source, name, columns)
+                found += self._segments.scan(source, name, columns)
         return pl.concat(found)
+
+    def _without_readings(self, part: int) -> dict[str, pl.DataFrame]:
+        """Return a part's tables that tell what was said and what happened.
+
+        Where one of those that belong together cannot be read, nothing was said.
+
+        Raises:
+            Replaced: when it has been merged since.
+        """
+        source = self._source(part)
+        if not isinstance(source, Entry):
+            return frames(record for record in source if not isinstance(record, Sample))
+        for gap in source.gaps:
+            self._mark(source.segment, gap)
+        names = [name for name in (*SAID, *NOTED) if name in source.tables]
+        laid = {
+            name: frame
+            for name in names
+            if (frame := self._segments.table(source, name)) is not None
+        }
+        laid |= self._segments.from_shown(source, [n for n in TOLD if n not in source.tables])
+        if not laid.keys() >= set(SAID):
+            return {name: laid[name] for name in NOTED if name in laid}
+        return laid
 
     def _each_part(self, read: Callable[[int], Iterator[Found]]) -> Iterator[Found]:
         """Yield what is read of each part, and go on in its place where one has been merged."""
@@ -239,7 +284,7 @@ class Recording:
             part = waiting.popleft()
             try:
                 yield from read(part)
-            except _Replaced:
+            except Replaced:
                 waiting = deque(p for p in self._parts if p >= part)
 
     def _first_at(self, part: int, wall_us: int) -> int | None:
@@ -252,7 +297,7 @@ class Recording:
         found = [
             frame.filter(pl.col("t").cast(pl.Int64) >= wall_us).select(pl.col("event_no").min())
             for name in ("node", "tick", "link", "event")
-            for frame in self._scan(source, name, schema.STAMP)
+            for frame in self._segments.scan(source, name, schema.STAMP)
         ]
         first: int | None = pl.concat(found).min().collect().item() if found else None
         return first
@@ -269,20 +314,18 @@ class Recording:
         records = [] if part in self._entries else self._log(part)
         return self._entries.get(part, records)
 
-    def _chunks(self, part: int, after_event_no: int, *, samples: bool) -> Iterator[Chunk]:
+    def _chunks(self, part: int, after_event_no: int) -> Iterator[Chunk]:
         """Yield what a part has after an event: a log or a sealed one at once, a merged in slices.
 
         Raises:
-            _Replaced: when it has been merged since.
+            Replaced: when it has been merged since.
         """
         source = self._source(part)
         stretches = slices(source, after_event_no) if isinstance(source, Entry) else [None]
         for within in stretches:
             with collector_paused():
                 records = (
-                    self._segment(source, within, samples=samples)
-                    if isinstance(source, Entry)
-                    else source
+                    self._segments.records(source, within) if isinstance(source, Entry) else source
                 )
                 chunk = chunk_of(records, after_event_no)
             if chunk != EMPTY:
@@ -292,74 +335,11 @@ class Recording:
         """Read the manifest again, as a file of a segment is gone.
 
         Raises:
-            _Replaced: when another line counts for the segment now.
+            Replaced: when another line counts for the segment now.
         """
         self.refresh()
         if self._entries.get(entry.segment) != entry:
-            raise _Replaced
-
-    def _segment(
-        self, entry: Entry, within: tuple[int, int] | None, *, samples: bool
-    ) -> list[Record]:
-        """Read a segment's records; a table that is damaged is marked, the others are read."""
-        for gap in entry.gaps:
-            self._mark(entry.segment, gap)
-        laid = {
-            name: frame
-            for name in schema.played(samples=samples)
-            if (frame := self._table(entry, name, within)) is not None
-        }
-        records: list[Record] = []
-        try:
-            records += rows.events(laid)
-            records += rows.shown(laid["shown"]) if "shown" in laid else ()
-            records += rows.judge_states(laid["judge_state"]) if "judge_state" in laid else ()
-        except segment.READ_ERRORS as error:
-            self._mark_table(entry, "", error)
-        return records
-
-    def _scan(self, entry: Entry, name: str, columns: dict[str, Any]) -> list[pl.LazyFrame]:
-        """Return a table of a segment, as one frame; none when it is not there or damaged."""
-        expected = entry.tables.get(name)
-        if expected is None:
-            return []
-        try:
-            file = segment.check(self.held, entry, name, expected)
-        except segment.READ_ERRORS as error:
-            self._mark_table(entry, name, error)
-            return []
-        found = pl.scan_parquet(
-            file, schema=columns, missing_columns="insert", extra_columns="ignore"
-        )
-        return [found]
-
-    def _table(
-        self, entry: Entry, name: str, within: tuple[int, int] | None = None
-    ) -> pl.DataFrame | None:
-        """Return a table of a segment; None when it has no rows or is damaged, which is marked."""
-        expected = entry.tables.get(name)
-        if expected is None:
-            return None
-        try:
-            return segment.load(self.held, entry, name, expected, within)
-        except segment.READ_ERRORS as error:
-            self._mark_table(entry, name, error)
-            return None
-
-    def _mark_table(self, entry: Entry, name: str, error: BaseException) -> None:
-        """Mark a table that cannot be read.
-
-        Raises:
-            _Replaced: when it is gone because the segment has been merged since.
-        """
-        if isinstance(error, FileNotFoundError):
-            self._refresh(entry)
-        reason = error.strerror if isinstance(error, OSError) else str(error).split("\n", 1)[0]
-        what = f"segment {entry.segment}"
-        if entry.first is not None:
-            what = f"segments {entry.first} to {entry.segment}"
-        what += f", table {name}" if name else ""
-        self._mark(entry.segment, Gap.over(entry.extent, f"{what}: {reason}"))
+            raise Replaced
 
     def _log(self, part: int) -> list[Record]:
         """Read a log. When it was sealed meanwhile, take note of its segment instead."""
@@ -370,7 +350,7 @@ class Recording:
             if part not in self._entries:
                 self._parts = sorted(self._entries.keys() | self._logs())
                 if any(entry.begin <= part < entry.segment for entry in self._entries.values()):
-                    raise _Replaced from None
+                    raise Replaced from None
                 self._mark(part, Gap(None, None, f"log {part}: missing"))
             return []
         except (OSError, ValueError) as error:
@@ -391,9 +371,9 @@ class Recording:
         source = self._source(part)
         if not isinstance(source, Entry):
             return [record for record in source if isinstance(record, JudgeState)]
-        frame = self._table(source, "judge_state")
+        frame = self._segments.table(source, "judge_state")
         try:
             return [] if frame is None else rows.judge_states(frame)
         except segment.READ_ERRORS as error:
-            self._mark_table(source, "judge_state", error)
+            self._segments.mark(source, "judge_state", error)
             return []

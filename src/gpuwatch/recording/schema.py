@@ -34,11 +34,18 @@ _OWN: dict[str, dict[str, Any]] = {
     | dict.fromkeys(("scope", "node", "rank", "group", "state", "cause"), pl.String)
     | {"culprits": pl.List(pl.String), "waiting": pl.List(pl.String), "confidence": pl.Float64}
     | {"suspected": pl.Boolean, "confirmed": pl.Boolean, "text": pl.String},
+    "judged": STAMP | {"slowdown": pl.Float64, "recurring": pl.String},
+    "stretch": STAMP
+    | {"last_event_no": pl.Int64}
+    | dict.fromkeys(("scope", "node", "rank", "group", "state", "cause", "culprits"), pl.String)
+    | {"suspected_us": pl.Int64, "confirmed_us": pl.Int64, "confidence": pl.Float64}
+    | {"evidence": pl.String},
+    "activity": STAMP | {"node": pl.String, "compute": pl.Float64, "unknown": pl.Float64},
     "shown": STAMP | {"verdict": pl.String},
     "judge_state": _EVENT | {"state": pl.Binary, "standing": pl.String},
 }
-_REQUIRED = {"t", "event_no", "arrived_us", "generation", "node_wall_us", *AGENT}
-_OPTIONAL = {("event", c) for c in AGENT} | {("verdict", "node")}
+_REQUIRED = {"t", "event_no", "last_event_no", "arrived_us", "generation", "node_wall_us", *AGENT}
+_OPTIONAL = {("event", c) for c in AGENT} | {("verdict", "node"), ("stretch", "node")}
 TYPES = {"int": pl.Int64, "float": pl.Float64, "str": pl.String}
 
 
@@ -47,10 +54,9 @@ def tables() -> tuple[str, ...]:
     return (*catalogue.SCOPES, *_OWN)
 
 
-def played(*, samples: bool) -> tuple[str, ...]:
-    """Return the tables that records are made of again: all but what is there for queries."""
-    readings = catalogue.SCOPES if samples else ()
-    return (*readings, *(name for name in _OWN if name != "verdict"))
+def played() -> tuple[str, ...]:
+    """Return the tables that records are made of again: all but what is there for questions."""
+    return (*catalogue.SCOPES, "link", "tick", "event", "shown", "judge_state")
 
 
 @cache

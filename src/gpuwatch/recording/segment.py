@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 __all__ = [
+    "MAX_TABLE_BYTES",
+    "MAX_TABLE_ROWS",
     "PLACE",
     "READ_ERRORS",
     "check",
@@ -41,8 +43,13 @@ __all__ = [
 ]
 
 MAX_TABLE_BYTES = 1 << 30
-MAX_TABLE_ROWS = 50_000_000
-"""A table that claims more than these is not one of ours, and is left unread."""
+MAX_TABLE_ROWS = 128_000_000
+"""A table that claims more than these is not one of ours, and is left unread; none is merged to be
+larger. Four hours of 64 nodes of eight ranks are 90 million waits of threads."""
+MAX_ROWS = 8_000_000
+MAX_TEXT = 1 << 30
+"""Rows, and bytes of their text, that are read at once: a minute of 1,000 nodes has fewer. A few bytes
+of a file may stand for any number of either."""
 READ_ERRORS = (
     OSError,
     ValueError,
@@ -157,9 +164,19 @@ def load(
     found = pl.scan_parquet(check(held, entry, table, expected))
     if within is not None:
         found = found.filter(pl.col("event_no").is_between(*within))
-    frame = found.collect()
+    frame = found.head(MAX_ROWS + 1).collect()
+    if frame.height > MAX_ROWS or _text(frame) > MAX_TEXT:
+        raise ValueError("more at once than a recording's tables have")
     order = [name for name in ("event_no", PLACE) if name in frame.columns]
     return schema.fit(frame.sort(order, maintain_order=True) if order else frame, table)
+
+
+def _text(frame: pl.DataFrame) -> int:
+    """Return how many bytes of text a frame stands for, however often it repeats them."""
+    lengths = frame.select(
+        pl.col(pl.String).str.len_bytes().sum(), pl.col(pl.Binary).bin.size().sum()
+    )
+    return sum(lengths.row(0)) if lengths.width else 0
 
 
 def _write(directory: Path, number: int, tally: _Tally) -> Entry:

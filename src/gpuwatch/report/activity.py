@@ -1,59 +1,54 @@
 """How much of their time GPUs computed, node by node, in equal bins, as the verdicts tell it."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gpuwatch.model.event import Tick
 from gpuwatch.model.verdict import JobVerdict
-from gpuwatch.report.series import Bins, Series
+from gpuwatch.recording import Shown
+from gpuwatch.report.series import Bins, Series, collected
 
-__all__ = ["Activity"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["computing", "told"]
 
 TOLD = 0.5
 """Share of the time that may be unknown where a share of computing is told."""
 
 
-class Activity:
-    """Adds up what ticks tell of computing.
+def computing(rows: "pl.LazyFrame", bins: Bins) -> list[Series]:
+    """Return the share of time in compute of each node, in per cent.
 
     Args:
+        rows: of a recording's table `activity`.
         bins: of wall-clock time.
+
+    Raises:
+        RecordingError: the rows cannot be read.
     """
+    import polars as pl
 
-    def __init__(self, bins: Bins) -> None:
-        self._bins = bins
-        self._sums: dict[str, list[float]] = {}
-        self._counts: dict[str, list[int]] = {}
+    place = (pl.col("t").dt.epoch("us") - bins.begin_us) // bins.width_us
+    means = collected(
+        rows.filter(pl.col("unknown") <= TOLD)
+        .group_by("node", place.alias("bin"))
+        .agg(pl.col("compute").mean() * 100)
+        .filter(pl.col("bin").is_between(0, bins.number, closed="left"))
+    )
+    found: defaultdict[str, list[float | None]] = defaultdict(lambda: [None] * bins.number)
+    for node, number, percent in means.select("node", "bin", "compute").iter_rows():
+        found[node][number] = percent
+    return [Series(node, None, tuple(values)) for node, values in sorted(found.items())]
 
-    def watched(
-        self, judged: Iterable[tuple[Tick, JobVerdict]]
-    ) -> Iterator[tuple[Tick, JobVerdict]]:
-        """Yield the ticks as they come, adding each up on the way."""
-        for tick, verdict in judged:
-            self._add(tick, verdict)
-            yield tick, verdict
 
-    def series(self) -> list[Series]:
-        """Return the share of time in compute of each node, in per cent."""
-        return [
-            Series(
-                node,
-                None,
-                tuple(
-                    total / count * 100 if count else None
-                    for total, count in zip(sums, self._counts[node], strict=True)
-                ),
-            )
-            for node, sums in sorted(self._sums.items())
-        ]
+def told(judged: Iterable[tuple[Tick, JobVerdict]]) -> "pl.LazyFrame":
+    """Return what whole verdicts tell, as a recording's table `activity` has it."""
+    import polars as pl
 
-    def _add(self, tick: Tick, verdict: JobVerdict) -> None:
-        place = (tick.wall_us - self._bins.begin_us) // self._bins.width_us
-        if not 0 <= place < self._bins.number:
-            return
-        for node in verdict.nodes:
-            if node.node is None or node.shares is None or node.shares.unknown > TOLD:
-                continue
-            sums = self._sums.setdefault(node.node, [0.0] * self._bins.number)
-            counts = self._counts.setdefault(node.node, [0] * self._bins.number)
-            sums[place] += node.shares.compute
-            counts[place] += 1
+    from gpuwatch.recording.frames import frames
+    from gpuwatch.recording.schema import schema
+
+    shown = (Shown(event_no=t.event_no, wall_us=t.wall_us, verdict=v) for t, v in judged)
+    return frames(shown).get("activity", pl.DataFrame(schema=schema("activity"))).lazy()

@@ -7,10 +7,10 @@ import msgspec
 
 from gpuwatch.errors import InputError
 from gpuwatch.job.types import Cost
-from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker, Tick
-from gpuwatch.model.verdict import JobVerdict, Recurring
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Marker
+from gpuwatch.model.verdict import Recurring
 from gpuwatch.report.ledger import Books
-from gpuwatch.report.timeline import Clock, Moment, Timeline, moments
+from gpuwatch.report.timeline import Clock, Moment, Said, Timeline, moments
 from gpuwatch.report.types import Changes, Gap, Happening, Hourly, Report
 
 __all__ = ["Subject", "build"]
@@ -31,7 +31,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 def build(
     subject: Subject,
-    judged: Iterable[tuple[Tick, JobVerdict]],
+    said: Iterable[Said],
     events: Iterable[AnyEvent],
     damage: Iterable[Gap] = (),
     changes: Changes | None = None,
@@ -41,8 +41,8 @@ def build(
 
     Args:
         subject: whose report it is.
-        judged: every tick of the stretch with its verdict, in order.
-        events: the events of the same stretch, in order; taken when all of `judged` is.
+        said: what every tick of the stretch said, in order.
+        events: the events of the same stretch, in order; taken when all of `said` is.
         damage: parts of a recording that cannot be read; taken last.
         changes: what other thresholds changed.
         hours: levels by hour of day.
@@ -56,17 +56,17 @@ def build(
     first: Moment | None = None
     last: Moment | None = None
     unseen: list[Gap] = []
-    for moment in moments(judged, subject.interval_s):
+    for moment in moments(said, subject.interval_s):
         first, last = first or moment, moment
         timeline.add(moment)
         books.add(moment)
         slow.add(moment)
-        if moment.verdict is None:
+        if moment.said is None:
             unseen.append(
                 _gap(None, clock.at(moment.begin_us), clock.at(moment.end_us), "no ticks")
             )
         else:
-            recurring |= {(r.scope, r.node, r.state, r.cause): r for r in moment.verdict.recurring}
+            recurring |= {(r.scope, r.node, r.state, r.cause): r for r in moment.said.recurring}
     if first is None or last is None:
         why = next((gap.reason for gap in damage), "")
         raise InputError(f"{subject.job}: nothing was judged in this time", why)
@@ -102,8 +102,8 @@ class _Slowdown:
         self._sum = self._hours = 0.0
 
     def add(self, moment: Moment) -> None:
-        if moment.verdict is not None and moment.verdict.slowdown is not None:
-            self._sum += moment.verdict.slowdown * moment.hours
+        if moment.said is not None and moment.said.slowdown is not None:
+            self._sum += moment.said.slowdown * moment.hours
             self._hours += moment.hours
 
     def mean(self) -> float | None:

@@ -1,27 +1,26 @@
 """What other thresholds change: which verdicts, when, and on what GPU time is booked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpuwatch.model.event import Tick
-from gpuwatch.model.verdict import JobVerdict, Verdict
+from gpuwatch.model.verdict import Verdict
 from gpuwatch.report.build import Subject
 from gpuwatch.report.ledger import Books
-from gpuwatch.report.timeline import Clock, Key, Moment, moments
+from gpuwatch.report.timeline import Clock, Key, Moment, Said, moments
 from gpuwatch.report.types import Change, Changes, Ledger, Moved, Words
 
 __all__ = ["changed"]
 
-Judged = Sequence[tuple[Tick, JobVerdict]]
 
-
-def changed(subject: Subject, before: Judged, after: Judged, own: Mapping[str, float]) -> Changes:
+def changed(
+    subject: Subject, before: Iterable[Said], after: Iterable[Said], own: Mapping[str, float]
+) -> Changes:
     """Compare two judgements of the same ticks.
 
     Args:
         subject: whose; its thresholds are those of `after`.
-        before: every tick as judged by `own`.
-        after: the same ticks as judged by the subject's thresholds.
+        before: what every tick said, in whole, as judged by `own`.
+        after: what the same ticks said, likewise, as judged by the subject's thresholds.
         own: thresholds of `before`.
     """
     books = Books(), Books()
@@ -65,7 +64,8 @@ class _Runs:
 
     def add(self, old: Moment, new: Moment) -> None:
         """Take the next moment of both."""
-        before, after = old.by_key(), new.by_key()
+        before = {} if old.said is None else old.said.changed
+        after = {} if new.said is None else new.said.changed
         for key in before.keys() | after.keys() | self._open.keys():
             words = _words(before.get(key)), _words(after.get(key))
             run = self._open.get(key)

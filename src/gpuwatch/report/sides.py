@@ -4,14 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuwatch.model.event import Tick
 from gpuwatch.model.expression import Expression
 from gpuwatch.model.progress import expressions_of
-from gpuwatch.model.verdict import JobVerdict
-from gpuwatch.report.activity import Activity
-from gpuwatch.report.ledger import booked_on
+from gpuwatch.report.activity import computing
+from gpuwatch.report.ledger import Bookings
 from gpuwatch.report.series import QUANTITIES, Bins, collected, measured
-from gpuwatch.report.timeline import Moments
+from gpuwatch.report.timeline import Moments, Said
 from gpuwatch.report.types import Report
 
 if TYPE_CHECKING:
@@ -60,28 +58,27 @@ class Observer:
 
     def __init__(self, bins: Bins, interval_s: float) -> None:
         self._bins = bins
-        self._activity = Activity(bins)
         self._moments = Moments(interval_s)
+        self._bookings = Bookings()
         self._spent: list[defaultdict[str, float]] = [
             defaultdict(float) for _ in range(bins.number)
         ]
         self._slow: list[list[float]] = [[] for _ in range(bins.number)]
 
-    def watched(
-        self, judged: Iterable[tuple[Tick, JobVerdict]]
-    ) -> Iterator[tuple[Tick, JobVerdict]]:
-        """Yield the ticks as they come, taking each in on the way."""
-        for tick, verdict in self._activity.watched(judged):
-            place = (tick.wall_us - self._bins.begin_us) // self._bins.width_us
-            if 0 <= place < self._bins.number:
-                if verdict.slowdown is not None:
-                    self._slow[place].append(verdict.slowdown)
-                for moment in self._moments.take(tick, verdict):
-                    verdicts = moment.by_key()
-                    for key in verdicts:
-                        if key.scope == "rank":
-                            self._spent[place][booked_on(key, verdicts)] += moment.hours
-            yield tick, verdict
+    def watched(self, said: Iterable[Said]) -> Iterator[Said]:
+        """Yield what ticks said as it comes, taking each in on the way."""
+        for one in said:
+            place = (one.wall_us - self._bins.begin_us) // self._bins.width_us
+            inside = 0 <= place < self._bins.number
+            if inside and one.slowdown is not None:
+                self._slow[place].append(one.slowdown)
+            for moment in self._moments.take(one):
+                if moment.said is None:
+                    continue
+                self._bookings.say(moment.said.changed)
+                for name, ranks in self._bookings.count.items() if inside else ():
+                    self._spent[place][name] += ranks * moment.hours
+            yield one
 
     def side(self, report: Report, recording: "Recording") -> Side:
         """Return the side, once all ticks were taken.
@@ -100,7 +97,7 @@ class Observer:
         rows[Row("slowdown", None, "x", 0.0)] = tuple(
             sum(found) / len(found) if found else None for found in self._slow
         )
-        for series in self._activity.series():
+        for series in computing(recording.table("activity"), self._bins):
             rows[Row("computing", series.node, "%", 2.0)] = series.values
         for quantity in QUANTITIES:
             for series in measured(recording, quantity, self._bins, by_node=False):

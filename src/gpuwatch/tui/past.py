@@ -11,7 +11,7 @@ from gpuwatch.job.types import Cost
 from gpuwatch.model.event import Tick
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.report.ledger import Books
-from gpuwatch.report.timeline import Moments
+from gpuwatch.report.timeline import Key, Moments, said
 from gpuwatch.report.types import Ledger
 from gpuwatch.tui.history import History
 
@@ -46,6 +46,7 @@ class Past:
         self._books = Books()
         self._moments = Moments(interval_s)
         self._said: object = None
+        self._known: list[Key] = []
         self._last_us: int | None = None
         self._grew = asyncio.Event()
 
@@ -75,12 +76,14 @@ class Past:
         if self._last_us is not None and tick.arrived_us <= self._last_us:
             return
         self._last_us = tick.arrived_us
-        for moment in self._moments.take(tick, verdict):
+        one = said(tick, verdict, self._known)
+        self._known = one.known
+        for moment in self._moments.take(one):
             self._books.add(moment)
-        said = (verdict.job.state, verdict.job.cause, verdict.job.culprits)
-        if self._said not in (None, said):
+        words = (verdict.job.state, verdict.job.cause, verdict.job.culprits)
+        if self._said not in (None, words):
             self.changes.append(tick.wall_us)
-        self._said = said
+        self._said = words
 
     def ledger(self) -> tuple[Ledger, float]:
         """Return what GPU time went into so far, and over how many hours."""
