@@ -116,6 +116,27 @@ def test_the_demo_plays_without_anything_else() -> None:
     assert MAIN_SCREEN in terminal.seen
 
 
+def test_t04_in_the_background_it_waits_until_it_is_called() -> None:
+    """T04: nothing is written into the shell meanwhile, and its terminal stays as it was."""
+    with Terminal(["bash", "--norc", "--noediting", "-i"], environment(PS1="shell> ")) as terminal:
+        terminal.wait_for(b"shell> ")
+        terminal.press(f"{' '.join(COMMAND)} demo &\n".encode())
+        terminal.wait_for(b"[1] ")
+        asleep = 'until [ "$(jobs -s)" ]; do sleep 0.05; done; jobs'
+        terminal.press(asleep.encode() + b"\n")
+        terminal.wait_for(b"Stopped")
+        assert terminal.cooked()
+        assert b"\x1b[?1049h" not in terminal.seen
+        terminal.press(b"fg\n")
+        terminal.wait_for(b"DEMO, a recording")
+        terminal.seen = b""
+        terminal.press(b"q")
+        terminal.wait_for(b"shell> ")
+        assert MAIN_SCREEN in terminal.seen
+        terminal.press(b"exit\n")
+        assert terminal.exit_code() == 0
+
+
 def test_a_demo_that_is_not_there_is_said() -> None:
     done = run_gpuwatch("demo", "nothing")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)

@@ -1,8 +1,8 @@
 """Cases that public bug reports tell of: each is proved by a test that names it.
 
 E are readings of GPUs; K are of /proc, /sys, the kernel, containers and clocks; S are of SSH and the
-start on a node; D are stories of slow jobs; R are rules of thumb that go wrong; Va to Vz are
-situations with a known verdict. A test names one in its name (`test_k26_...`, `test_vc_...`) or in
+start on a node; D are stories of slow jobs; T are of terminals; R are rules of thumb that go wrong;
+Va to Vz are situations with a known verdict. A test names one in its name (`test_k26_...`, `test_vc_...`) or in
 its text (`K26`, `Vc`).
 """
 
@@ -25,11 +25,12 @@ CASES = [
         40, 41, 43, 44, 46,
     )),
     *(f"D{number:02}" for number in (1, 7, 9, 15, 19, 35, 44, 48, 60, 67, 71, 72)),
+    *(f"T{number:02}" for number in (1, 2, 4, 5, 7, 9, 10, 11, 12, 14, 16)),
     *(f"R{number:02}" for number in range(1, 45)),
     *(f"V{letter}" for letter in ascii_lowercase),
 ]  # fmt: skip
 NAMED = re.compile(
-    r"(?<![0-9A-Za-z])(?:[DEKRSdekrs]\d\d|V[a-z]|(?<=def test_)v[a-z])(?![0-9A-Za-z])"
+    r"(?<![0-9A-Za-z])(?:[DEKRSTdekrst]\d\d|V[a-z]|(?<=def test_)v[a-z])(?![0-9A-Za-z])"
 )
 
 

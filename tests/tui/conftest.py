@@ -15,10 +15,13 @@ SVGImageExtension.file_extension = "svg"
 
 
 @pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """UTC, and a terminal of 256 colours: Textual keeps styles as it first sent them."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
-        patch.delenv("NO_COLOR", raising=False)
+        patch.setenv("TERM", "xterm-256color")
+        for name in ("COLORTERM", "NO_COLOR", "TEXTUAL_COLOR_SYSTEM"):
+            patch.delenv(name, raising=False)
         time.tzset()
         yield
     time.tzset()

@@ -8,6 +8,8 @@ from functools import partial
 import msgspec
 import pytest
 from textual.command import CommandPalette
+from textual.events import Resize
+from textual.geometry import Size
 from textual.strip import Strip
 
 from gpuwatch.model.event import AnyEvent
@@ -20,7 +22,7 @@ from gpuwatch.tui.screens.pages import Detail, Events, Help, Why
 from gpuwatch.tui.widgets.canvas import Canvas
 from tui import scenarios
 from tui.scripted import START_US, Feed
-from tui.wait import text, until, until_second
+from tui.wait import press, text, until, until_second
 
 Screen = Callable[..., Watch]
 
@@ -135,15 +137,19 @@ async def test_quit(screen: Screen) -> None:
     assert app.return_code == 0
 
 
-@pytest.mark.parametrize("size", [(20, 5), (1, 1), (39, 24), (80, 9)])
-async def test_too_small_is_said_and_recovers(screen: Screen, size: tuple[int, int]) -> None:
+async def test_t05_too_small_is_said_and_recovers(screen: Screen) -> None:
+    """T05: also in a storm of sizes, of which none is waited for."""
     app = screen(scenarios.storage())
     async with app.run_test(size=(80, 24)) as pilot:
         await until_second(pilot, 44)
-        await pilot.resize_terminal(*size)
-        await pilot.pause()
-        assert "too small"[: size[0] - 1] in text(app)
-        assert "STORAGE" not in text(app)
+        for size in ((20, 5), (1, 1), (39, 24), (80, 9)):
+            await pilot.resize_terminal(*size)
+            assert "too small"[: size[0] - 1] in text(app)
+            assert "STORAGE" not in text(app)
+        await press(pilot, "w", "t", "escape")
+        for step in range(60):
+            cells = Size(1 + step * 37 % 160, 1 + step * 23 % 60)
+            app.post_message(Resize(cells, cells))
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "STORAGE read" in text(app))
 
@@ -186,6 +192,7 @@ async def test_an_engine_that_breaks_down_is_told_in_words_and_the_screen_stays(
 async def test_a_slow_screen_paints_the_newest_tick_only(
     screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """T11: what came in a burst is one frame."""
     app = screen(scenarios.healthy())
     painted: list[Scene | None] = []
     repaint = app.repaint
@@ -214,6 +221,7 @@ def test_keys_are_declared_once_and_help_has_room_beside_the_letters() -> None:
 async def test_at_rest_only_lines_that_changed_are_drawn(
     screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """T11: of hundreds of numbers, those that are new."""
     app = screen(scenarios.healthy())
     drawn: list[tuple[str | None, int]] = []
     render = Canvas.render_line
@@ -230,6 +238,27 @@ async def test_at_rest_only_lines_that_changed_are_drawn(
         app.post_message(Judged(dataclasses.replace(app.scene, view=later)))
         await until(pilot, lambda: app.scene is not None and app.scene.view is later)
     assert drawn == [("top", 0), ("top", 2)]
+
+
+async def test_t12_the_cursor_draws_two_lines_of_forty(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T12: however much there is beside it, only the line that it leaves and the one it comes to."""
+    app = screen(dataclasses.replace(scenarios.healthy(40), seconds=3))
+    drawn: list[tuple[str | None, int]] = []
+    render = Canvas.render_line
+
+    def counted(canvas: Canvas, y: int) -> Strip:
+        drawn.append((canvas.id, y))
+        return render(canvas, y)
+
+    async with app.run_test(size=(200, 60)) as pilot:
+        await until_second(pilot, 3)
+        await pilot.press("down")
+        monkeypatch.setattr(Canvas, "render_line", counted)
+        await pilot.press("down")
+    assert {y for canvas, y in drawn if canvas == "body"} == {1, 2}
+    assert not [canvas for canvas, _ in drawn if canvas not in {"body", "below"}]
 
 
 async def test_nodes_are_tried_again_when_asked() -> None:

@@ -19,7 +19,7 @@ from gpuwatch.tui.screens.overview import Overview
 from gpuwatch.tui.screens.page import Page
 from tui.recorded import SCENARIO, recorded, screen
 from tui.scripted import Feed
-from tui.wait import text, until, until_second
+from tui.wait import press, text, until, until_second
 
 NOT_HERE = {
     "suspend_process": "stops the process: cli/test_screen.py stops a real one",
@@ -113,13 +113,13 @@ async def press_all(app: Watch, pilot: Pilot[int]) -> None:
         before, look, after = effect(command)
         if command.when == "replay":
             await to_the_middle(app, pilot)
-        await pilot.press(*before)
+        await press(pilot, *before)
         was = look(app)
-        await pilot.press(command.key.split(",")[0])
+        await press(pilot, command.key.split(",")[0])
         await until(pilot, partial(_differs, app, look, was))
-        await pilot.press(*after)
+        await press(pilot, *after)
         assert isinstance(app.screen, Overview), command
-    await pilot.press("q")
+    await press(pilot, "q")
     await until(pilot, lambda: not app.is_running)
 
 
@@ -136,7 +136,7 @@ async def test_in_a_live_screen_that_is_paused() -> None:
     app = Watch(session)
     async with app.run_test(size=(120, 30)) as pilot:
         await until_second(pilot, SCENARIO.seconds)
-        await pilot.press("space")
+        await press(pilot, "space")
         await press_all(app, pilot)
 
 

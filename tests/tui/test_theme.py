@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.model.verdict import STATES
-from gpuwatch.tui import Session, Watch
 from gpuwatch.tui.theme import ROLES, ThemeError, bundled, load, read
-from tui import scenarios
-from tui.scripted import Feed
-from tui.wait import text, until_second
+from tui.contrast import contrast
 
 
 def test_all_that_come_along_are_whole() -> None:
@@ -33,19 +30,7 @@ def test_states_of_the_coloured_themes_stand_out_from_the_ground() -> None:
             style = themes[name].style(role)
             assert style.color is not None
             assert style.bgcolor is not None
-            assert _contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= least
-
-
-def _contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
-    """Return the contrast ratio as WCAG 2.1 defines it."""
-
-    def luminance(colour: tuple[int, int, int]) -> float:
-        parts = [c / 255 for c in colour]
-        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-    bright, dim = sorted((luminance(one), luminance(other)), reverse=True)
-    return (bright + 0.05) / (dim + 0.05)
+            assert contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= least
 
 
 def test_without_colour_nothing_has_any() -> None:
@@ -98,15 +83,3 @@ def test_any_bytes_are_a_theme_or_an_error(content: bytes) -> None:
         path.write_bytes(content)
         with pytest.raises(ThemeError):
             read(path)
-
-
-async def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    scenario = scenarios.storage()
-    app = Watch(
-        Session(scenario.title, scenario.nodes, 1.0, aiter(Feed(scenario.events())), scenario.judge)
-    )
-    async with app.run_test(size=(100, 30)) as pilot:
-        await until_second(pilot, 44)
-        assert app.theme == "mono"
-        assert "STORAGE read" in text(app)

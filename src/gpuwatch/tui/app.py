@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -38,6 +38,8 @@ __all__ = ["Watch"]
 
 DEFAULT, COLOURLESS, FEW_COLOURS = "dark", "mono", "sixteen"
 """Themes to start with, by what the terminal can."""
+LONGEST_PASTE = 200
+"""Characters of what is pasted: no line that is asked for is longer."""
 
 
 class Judged(Message):
@@ -61,7 +63,8 @@ class Watch(Steering):
     ENABLE_COMMAND_PALETTE = True
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
+        # Textual turns colours into greys where none are wanted, unless they are the terminal's own.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.title = sanitize(session.title, 80)
         self.session = session
         self.scene: Scene | None = None
@@ -96,6 +99,13 @@ class Watch(Steering):
             return self.session.transport is not None
         live = {"note": self.session.note, "retry": self.session.retry}
         return command.when == "any" or live[command.action] is not None
+
+    async def on_event(self, event: events.Event) -> None:
+        """Let only what can be printed be pasted: Textual draws what is typed as it came."""
+        if isinstance(event, events.Paste) and not event.text.isprintable():
+            line = next(iter(event.text.splitlines()), "")
+            event = events.Paste(sanitize(line, LONGEST_PASTE))
+        await super().on_event(event)
 
     def get_default_screen(self) -> Screen[None]:
         """Return the overview."""
@@ -192,7 +202,7 @@ class Watch(Steering):
         wanted = self.session.theme
         if wanted is None:
             wanted = DEFAULT
-            if "NO_COLOR" in os.environ:
+            if self.no_color:
                 wanted = COLOURLESS
             elif self.console.color_system == "standard":
                 wanted = FEW_COLOURS
