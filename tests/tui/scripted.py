@@ -87,6 +87,7 @@ class Machine:
     absent: tuple[tuple[str, str], ...] = ()
     link: Link | None = None
     nic: str = "eth0"
+    nics: dict[str, Level] | None = None
     group: str = "slurm:4711"
 
     def events(self, seconds: int) -> Iterable[tuple[float, AnyEvent]]:
@@ -138,7 +139,8 @@ class Machine:
                     (self.group, str(gpu), role, family, "idle"),
                     {"wait_samples": seen},
                 )
-        put("nic", (self.nic,), load.nic)
+        for nic, flow in (self.nics or {self.nic: load.nic}).items():
+            put("nic", (nic,), flow)
         put("disk", ("nvme0n1", "disk"), load.disk)
         for queue, ms in load.kworker.items():
             put("kworker", (queue,), {"kworker_cpu_ms": ms})
@@ -234,6 +236,7 @@ __all__ = [
     "UNSTAMPED",
     "WALL_US",
     "Feed",
+    "Level",
     "Load",
     "Machine",
     "Told",

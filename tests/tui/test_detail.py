@@ -1,12 +1,16 @@
 """The node's page shows whatever the catalogue declares."""
 
+import dataclasses
+
 import pytest
 
 from gpuwatch.agent import catalogue
 from gpuwatch.tui.paint.detail import detail
+from gpuwatch.tui.paint.pane import pane
 from gpuwatch.tui.paint.spans import plain
 from gpuwatch.tui.paint.why import why
 from tui import scenarios
+from tui.scripted import Level
 from tui.test_paint import scene_of
 
 
@@ -14,8 +18,8 @@ async def test_every_row_of_the_catalogue_is_there() -> None:
     scene = await scene_of(scenarios.storage())
     said = [plain(line) for line in detail(scene, scene.view.nodes[2], 120)]
     rows = [r for r in catalogue.ROWS if r.scope in {"node", "gpu", "nic", "disk", "kworker"}]
-    for row in rows:
-        assert any(line.split()[:1] == [row.name] for line in said), row.name
+    words = {word for line in said for word in line.split()}
+    assert {row.name for row in rows} <= words
     assert any(line.split()[:2] == ["rank", "0"] and "disk read 85 %" in line for line in said)
 
 
@@ -32,9 +36,33 @@ async def test_what_could_not_be_read_says_why() -> None:
     scene = await scene_of(scenarios.unreachable())
     said = "\n".join(plain(line) for line in detail(scene, scene.view.nodes[3], 120))
     assert "gpu  n/a  no libnvidia-ml.so.1" in said
-    line = next(r for r in said.split("\n") if "pressure_cpu_some_us" in r)
-    assert "n/a" in line
-    assert "no /proc/pressure" in line
+    assert "n/a  no /proc/pressure: pressure_cpu_some_us" in said
+
+
+async def test_t14_of_31_interfaces_the_busy_ones_come_first_and_the_quiet_are_named() -> None:
+    """T14: they fill no page each; on the overview the busiest stands for all."""
+    busy: Level = {"carrier": 1, "speed_mbps": 25_000}
+    flows: dict[str, Level] = {
+        f"cali{n:02}": {"rx_bytes": 0.0, "tx_bytes": 0.0, **busy} for n in range(29)
+    }
+    flows |= {"eth0": {"rx_bytes": 1e6, "tx_bytes": 1e6, **busy}}
+    flows |= {"eth1": {"rx_bytes": 1e9, "tx_bytes": 1e6, **busy}}
+    scenario = dataclasses.replace(scenarios.healthy(1), seconds=8)
+    machine = dataclasses.replace(scenario.machines[0], nics=flows)
+    scene = await scene_of(dataclasses.replace(scenario, machines=(machine,)))
+    node = scene.view.nodes[0]
+    said = [plain(line) for line in detail(scene, node, 100)]
+    assert next(line.split() for line in said if line.startswith("  nic")) == [
+        "nic",
+        "eth1",
+        "eth0",
+    ]
+    assert any("29 are quiet" in line and "cali00 cali01" in line for line in said)
+    assert sum("cali" in line for line in said) <= 3
+    assert any(
+        "net " in line and "eth1" in line
+        for line in map(plain, pane(scene, node, 80, 8, chosen=False))
+    )
 
 
 async def test_why_has_the_whole_chain_of_facts() -> None:

@@ -1,11 +1,12 @@
 """One node in full: ranks, their waits, and every metric that the catalogue declares.
 
 Nothing here names a metric of the catalogue but those of thread waits: a row that a source
-declares appears by itself, under its own name, in its own unit.
+declares appears by itself, under its own name, in its own unit; of what a node has none, nothing
+is said.
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import COUNTER, Labels, Metric
@@ -28,6 +29,14 @@ SINGLE = 13
 RANK = 14
 STATE = 20
 PANE = 8
+SILENT = 7
+QUIET_ROWS = 3
+APART = frozenset({"node", "thread_wait"})
+"""Scopes that are told of last, and with the ranks."""
+QUIET_S = 30.0
+"""Seconds without any growth after which an interface, a disk or a mount is quiet."""
+FLOWS = frozenset({"nic", "rdma", "disk", "mount", "kworker", "connection", "cgroup"})
+"""Scopes of which a node may have dozens, most of them quiet."""
 
 
 def detail(scene: Scene, node: NodeView, cells: int) -> list[Line]:
@@ -36,9 +45,9 @@ def detail(scene: Scene, node: NodeView, cells: int) -> list[Line]:
     lines += _ranks(scene.ranks(node.name), node)
     lines += _facts(node, cells)
     sources = _sources()
-    for scope in catalogue.SCOPES:
-        if scope not in {"absence", "thread_wait"}:
-            lines += _scope(node, scope, sources, cells)
+    scopes = [s for s in catalogue.SCOPES if catalogue.VALUES[s] and s not in APART]
+    for scope in (*scopes, "node"):
+        lines += _scope(node, scope, sources, cells)
     lines += _absences(node)
     return lines
 
@@ -110,45 +119,95 @@ def _scope(
     rows = catalogue.VALUES[scope]
     sample = node.sample
     entities = [r.labels for r in sample.rows(scope)] if sample is not None else []
-    if not rows:
-        return []
     if not entities:
-        source = sources.get((scope, rows[0].name), "")
-        reason = node.absence(source)
-        return [(), _heading(scope, f"{MISSING}  {safe(reason)}" if reason else "none")]
+        reason = node.absence(sources.get((scope, rows[0].name), ""))
+        return [(), _heading(scope, f"{MISSING}  {safe(reason)}")] if reason else []
+    values = {row: [_value(node, row, labels) for labels in entities] for row in rows}
+    told = [row for row in rows if any(v is not None for v in values[row])]
+    lines: list[Line] = [(), _heading(scope, "")]
     if scope == "node":
-        return [(), _heading(scope, ""), *(_metric(node, m, sources) for m in rows)]
-    lines: list[Line] = []
-    each = max(1, (cells - NAME) // (LEAST + 1))
-    room = min(VALUE, (cells - NAME) // min(each, len(entities)) - 1)
-    for start in range(0, len(entities), each):
-        lines += _block(node, scope, entities[start : start + each], room)
-    return lines
+        lines += [_metric(row, values[row][0], cells) for row in told]
+    else:
+        lines += _table(node, scope, entities, told, cells)
+    silent = [row for row in rows if row not in told]
+    return [*lines, *_silent(node, silent, sources, cells)]
 
 
-def _metric(node: NodeView, row: Metric, sources: Mapping[tuple[str, str], str]) -> Line:
-    value = _value(node, row, ())
-    note = row.meaning
-    if value is None:
-        reason = node.absence(f"{sources.get((row.scope, row.name), '')}.{row.name}")
-        note = safe(reason) if reason else note
-    text = quantity(row, value)
+def _metric(row: Metric, value: float | None, cells: int) -> Line:
+    room = max(0, cells - NAME - 4 - SINGLE - 2)
     return (
         (fit(f"  {row.name}", NAME + 4), "text"),
-        (f"{text:>{SINGLE}}", "old" if value is None else "strong"),
-        (f"  {note}", "dim"),
+        (f"{quantity(row, value):>{SINGLE}}", "strong"),
+        (f"  {fit(row.meaning, room)}", "dim"),
     )
 
 
-def _block(node: NodeView, scope: str, entities: list[Labels], room: int) -> list[Line]:
+def _silent(
+    node: NodeView, rows: Sequence[Metric], sources: Mapping[tuple[str, str], str], cells: int
+) -> list[Line]:
+    """Return the rows without a value in a few lines, by the reason that is known for it."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reason = node.absence(f"{sources.get((row.scope, row.name), '')}.{row.name}")
+        reasons.setdefault(safe(reason) if reason else "", []).append(row.name)
+    lines: list[Line] = []
+    for reason, names in reasons.items():
+        said = f"{reason}: {' '.join(names)}" if reason else " ".join(names)
+        for row_no, words in enumerate(wrap(said, cells - SILENT, len(names))):
+            label = f"  {MISSING}" if row_no == 0 else ""
+            lines.append(((fit(label, SILENT), "old"), (words, "old")))
+    return lines
+
+
+def _table(
+    node: NodeView, scope: str, entities: list[Labels], rows: Sequence[Metric], cells: int
+) -> list[Line]:
+    """Return entities side by side; where they are many, the busy ones first, the quiet by name."""
+    each = max(1, (cells - NAME) // (LEAST + 1))
+    quiet: list[Labels] = []
+    if scope in FLOWS and len(entities) > each:
+        entities, quiet = _by_flow(node, scope, entities)
+    room = min(VALUE, (cells - NAME) // max(1, min(each, len(entities))) - 1)
+    lines: list[Line] = []
+    for start in range(0, len(entities), each):
+        lines += [()] if start else []
+        lines += _block(node, scope, entities[start : start + each], rows, room)
+    names = " ".join(safe(str(labels[0])) for labels in quiet)
+    for row_no, words in enumerate(wrap(names, cells - NAME - 1, QUIET_ROWS)) if quiet else ():
+        label = f"  {len(quiet)} are quiet" if row_no == 0 else ""
+        lines.append(((fit(label, NAME + 1), "dim"), (words, "dim")))
+    return lines
+
+
+def _by_flow(
+    node: NodeView, scope: str, entities: list[Labels]
+) -> tuple[list[Labels], list[Labels]]:
+    """Return the entities of which any counter moved, busiest first, and the others."""
+    window = node.window(QUIET_S)
+    counters = [row for row in catalogue.VALUES[scope] if row.kind == COUNTER]
+    moved = {
+        labels: sum(
+            (window.rate(scope, labels, row.name) or 0.0) if window is not None else 0.0
+            for row in counters
+            if row.unit == counters[0].unit
+        )
+        for labels in entities
+    }
+    busy = sorted((e for e in entities if moved[e]), key=lambda labels: -moved[labels])
+    return busy, [e for e in entities if not moved[e]]
+
+
+def _block(
+    node: NodeView, scope: str, entities: list[Labels], rows: Sequence[Metric], room: int
+) -> list[Line]:
     """Return a table of entities side by side: their labels, then a line a metric."""
-    lines: list[Line] = [(), _heading(scope, "")]
+    lines: list[Line] = []
     for i, label in enumerate(catalogue.LABELS[scope]):
         cells = [
             (f" {fit(safe(str(e[i])), room)}", "strong" if i == 0 else "dim") for e in entities
         ]
         lines.append(((fit(f"  {label.name}", NAME), "dim"), *cells))
-    for row in catalogue.VALUES[scope]:
+    for row in rows:
         values = [_value(node, row, labels) for labels in entities]
         spans = [
             (f" {fit(quantity(row, v), room)}", "old" if v is None else "text") for v in values
