@@ -69,7 +69,7 @@ async def test_why_has_the_whole_chain_of_facts() -> None:
     scene = await scene_of(scenarios.storage())
     said = "\n".join(plain(line) for line in why(scene, 140))
     for part in (
-        "job   STORAGE read", "culprits  gpu03", "waiting   gpu01 gpu02 gpu04", "for       loaders blocked in disk reads",
+        "why", "culprits  gpu03", "waiting   gpu01 gpu02 gpu04", "for       loaders blocked in disk reads",
         "GPUs starved 86 %, over 30 %", "against   few reads in flight", "missing   gpm  pre-Hopper GPU",
         "or        CPU data-prep  0.22", "shares    compute 7 %  spin 90 %", "gpu01   PEER gpu03",
     ):  # fmt: skip

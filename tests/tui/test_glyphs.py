@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpuwatch.tui import Watch
 from gpuwatch.tui.glyphs import _SIGNS, in_ascii
-from gpuwatch.tui.session import Session
-from tui import scenarios
-from tui.scripted import Feed
-from tui.wait import text, until_second
 
 SOURCE = Path(__file__).parents[2] / "src/gpuwatch/tui"
 
@@ -31,21 +26,6 @@ def test_a_text_keeps_its_cells(told: str) -> None:
     plain = in_ascii(told)
     assert plain.isascii()
     assert cell_len(plain) == sum(cell_len(sign) for sign in told)
-
-
-async def test_the_whole_screen_is_ascii() -> None:
-    scenario = scenarios.storage()
-    feed = Feed(scenario.events())
-    feed.hold_after(30)
-    session = Session(scenario.title, scenario.nodes, 1.0, aiter(feed), scenario.judge, ascii=True)
-    app = Watch(session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until_second(pilot, 30)
-        for key in ("enter", "w", "t", "dollar_sign", "e", "question_mark", "escape"):
-            shown = text(app)
-            assert shown.isascii(), {c for c in shown if not c.isascii()}
-            await pilot.press(key)
-            await pilot.pause()
 
 
 @pytest.mark.parametrize(

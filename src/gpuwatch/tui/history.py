@@ -187,6 +187,12 @@ class History:
         return row[-1]
 
     @property
+    def since_us(self) -> int:
+        """The first moment that is known; 0 where none is."""
+        lane = self._lanes.get(JOB)
+        return 0 if lane is None or not lane.starts else lane.starts[0]
+
+    @property
     def until_us(self) -> int:
         """The last moment that is known: of a replay that went back, later than what is shown."""
         lane = self._lanes.get(JOB)

@@ -18,7 +18,7 @@ from gpuwatch.tui.paint.steps import first
 from gpuwatch.tui.paint.words import computing, culprits, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
-__all__ = ["answer", "header"]
+__all__ = ["answer", "header", "sentence"]
 
 NOTABLE = 1.05
 """A slowdown that is worth a word."""
@@ -66,9 +66,8 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
     """Return exactly `height` lines; the first says the state in a word and the sentence."""
     job = scene.verdict.job
     role = role_of(job.state)
-    chip = f" {state_words(job)} "
-    room = max(10, cells - len(chip) - 4)
-    rows = wrap(_sentence(job), room, 2 if height > 3 else 1)
+    chip = _chip(job)
+    rows = sentence(job, cells, 2 if height > 2 else 1)
     edge: Span = ("▌", role)
     body: list[Line] = [(edge, (chip, f"chip-{role}"), ("  ", "text"), (rows[0], "strong"))]
     body += [(edge, (" " * (len(chip) + 2) + r, "strong")) for r in rows[1:]]
@@ -86,11 +85,14 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
     return [clip(line, cells) for line in body[:height]]
 
 
-def _sentence(job: Verdict) -> str:
-    text = safe(job.text)
-    if text:
-        return text
-    return ", ".join(culprits(job.culprits)) or "nothing can be said yet"
+def sentence(job: Verdict, cells: int, lines: int) -> list[str]:
+    """Return what stands beside the state, in at most so many lines."""
+    said = safe(job.text) or ", ".join(culprits(job.culprits)) or "nothing can be said yet"
+    return wrap(said, max(10, cells - len(_chip(job)) - 4), lines)
+
+
+def _chip(job: Verdict) -> str:
+    return f" {state_words(job)} "
 
 
 def _since(scene: Scene, room: int) -> Line:

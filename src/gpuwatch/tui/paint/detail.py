@@ -9,13 +9,13 @@ import importlib
 from collections.abc import Mapping, Sequence
 
 from gpuwatch.agent import catalogue
-from gpuwatch.agent.metric import COUNTER, Labels, Metric
+from gpuwatch.agent.metric import COUNTER, Label, Labels, Metric
 from gpuwatch.model.verdict import Verdict
 from gpuwatch.model.view import NodeView, Window
 from gpuwatch.tui.paint.facts import WINDOW_S
 from gpuwatch.tui.paint.numbers import MISSING, percent, quantity
 from gpuwatch.tui.paint.pane import pane
-from gpuwatch.tui.paint.spans import Line, Span, fit, safe, wrap
+from gpuwatch.tui.paint.spans import Line, fit, safe, whole, wrap
 from gpuwatch.tui.paint.words import WAITS, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
@@ -28,6 +28,8 @@ LEAST = 10
 SINGLE = 13
 RANK = 14
 STATE = 20
+WIDE = 110
+"""Cells that leave room for more than the first wait of each role."""
 PANE = 8
 SILENT = 7
 QUIET_ROWS = 3
@@ -42,7 +44,7 @@ FLOWS = frozenset({"nic", "rdma", "disk", "mount", "kworker", "connection", "cgr
 def detail(scene: Scene, node: NodeView, cells: int) -> list[Line]:
     """Return all that is known of one node."""
     lines = pane(scene, node, cells, PANE + len(scene.facts(node).gpus), chosen=False)
-    lines += _ranks(scene.ranks(node.name), node)
+    lines += _ranks(scene.ranks(node.name), node, cells)
     lines += _facts(node, cells)
     sources = _sources()
     scopes = [s for s in catalogue.SCOPES if catalogue.VALUES[s] and s not in APART]
@@ -61,7 +63,7 @@ def _sources() -> Mapping[tuple[str, str], str]:
     }
 
 
-def _ranks(verdicts: tuple[Verdict, ...], node: NodeView) -> list[Line]:
+def _ranks(verdicts: tuple[Verdict, ...], node: NodeView, cells: int) -> list[Line]:
     """Return a line a rank: its verdict, and where the threads of each role stood."""
     window = node.window(WINDOW_S)
     shares = _wait_shares(window) if window is not None else {}
@@ -71,13 +73,14 @@ def _ranks(verdicts: tuple[Verdict, ...], node: NodeView) -> list[Line]:
         return []
     lines: list[Line] = [(), _heading("ranks", f"where their threads stood, last {WINDOW_S:.0f} s")]
     for name in names:
-        spans: list[Span] = [(fit(f"  rank {safe(name)}", RANK), "text")]
+        parts: list[Line] = [((fit(f"  rank {safe(name)}", RANK), "text"),)]
         if name in told:
-            spans.append((fit(state_words(told[name]), STATE), role_of(told[name].state)))
+            parts.append(((fit(state_words(told[name]), STATE), role_of(told[name].state)),))
         for role, families in sorted(shares.get(name, {}).items(), key=_main_first):
-            spans.append((f"  {safe(role)}", "dim"))
-            spans += [(f" {WAITS.get(f, safe(f))} {percent(n)}", "text") for f, n in families[:3]]
-        lines.append(tuple(spans))
+            told_of = families[: 3 if cells >= WIDE else 1]
+            waits = "".join(f" {WAITS.get(f, safe(f))} {percent(n)}" for f, n in told_of)
+            parts.append(((f"  {safe(role)}", "dim"), (waits, "text")))
+        lines.append(whole(parts, cells))
     return lines
 
 
@@ -125,12 +128,17 @@ def _scope(
     values = {row: [_value(node, row, labels) for labels in entities] for row in rows}
     told = [row for row in rows if any(v is not None for v in values[row])]
     lines: list[Line] = [(), _heading(scope, "")]
-    if scope == "node":
+    if len(entities) == 1:
+        lines += [_label(row.name, entities[0][i]) for i, row in enumerate(catalogue.LABELS[scope])]
         lines += [_metric(row, values[row][0], cells) for row in told]
     else:
         lines += _table(node, scope, entities, told, cells)
     silent = [row for row in rows if row not in told]
     return [*lines, *_silent(node, silent, sources, cells)]
+
+
+def _label(name: str, label: Label) -> Line:
+    return ((fit(f"  {name}", NAME + 4), "dim"), (safe(str(label)), "strong"))
 
 
 def _metric(row: Metric, value: float | None, cells: int) -> Line:

@@ -12,7 +12,7 @@ from gpuwatch.tui.paint.timeline import LABEL, label, legend, ranks
 from gpuwatch.tui.paint.words import role_of_words
 from gpuwatch.tui.scene import Scene
 
-__all__ = ["ZOOMS", "Sight", "facts", "lanes", "nodes_of", "row", "scale", "sight"]
+__all__ = ["ZOOMS", "Sight", "closest", "facts", "lanes", "nodes_of", "row", "scale", "sight"]
 
 ZOOMS = (1, 2, 5, 15, 60, 300, 900, 3600)
 """Seconds of a letter."""
@@ -81,6 +81,19 @@ def sight(scene: Scene, bucket_s: int, cursor_us: int | None, cells: int) -> Sig
     return Sight(bucket_s, end - buckets + 1, buckets, at_us, cursor_us is None)
 
 
+def closest(scene: Scene, widest: int, cells: int) -> int:
+    """Return the finest zoom that shows all that is known, at most a certain one.
+
+    Args:
+        scene: what is shown.
+        widest: number of the zoom that is returned where none does.
+        cells: of the page.
+    """
+    known_us = scene.history.until_us - scene.history.since_us
+    room_us = max(1, cells - LABEL - 2) * 1_000_000
+    return next((i for i, zoom in enumerate(ZOOMS[:widest]) if zoom * room_us >= known_us), widest)
+
+
 def nodes_of(scene: Scene, names: Sequence[str], chosen: str | None, room: int) -> list[Key]:
     """Return which lanes there are: of nodes, and of ranks while all fit, else of the chosen one's.
 
@@ -130,15 +143,16 @@ def _times(scene: Scene, seen: Sight) -> Line:
     apart = next((m for m in MARKS if m >= APART * seen.bucket_s and m % seen.bucket_s == 0), DAY_S)
     pattern = "%d %H:%M" if apart >= DAY_S // 4 else "%H:%M:%S" if apart < 60 else "%H:%M"
     text = [" "] * seen.buckets
+    now = seen.column(scene.view.now_us)
+    if 0 <= now < seen.buckets and scene.history.until_us > scene.view.now_us:
+        text[max(0, now - 3) : now + 1] = "now▾"[-(now + 1) :]
     for x in range(seen.buckets):
         begin_s = (seen.first + x) * seen.bucket_s + wall_s
         if begin_s % apart < seen.bucket_s:
             said = "╷" + clock(begin_s // apart * apart * 1_000_000, pattern=pattern)
-            if x + len(said) <= seen.buckets:
-                text[x : x + len(said)] = said
-    now = seen.column(scene.view.now_us)
-    if 0 <= now < seen.buckets and scene.history.until_us > scene.view.now_us:
-        text[max(0, now - 4) : now + 1] = " now▾"[-(now + 1) :]
+            end = x + len(said)
+            if end <= seen.buckets and set(text[x : end + 1]) == {" "}:
+                text[x:end] = said
     return (("".join(text), "faint"),)
 
 

@@ -12,6 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from gpuwatch.model.text import sanitize
 
 __all__ = [
+    "ELLIPSIS",
     "GAP",
     "Line",
     "Span",

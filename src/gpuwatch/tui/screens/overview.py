@@ -17,6 +17,7 @@ from gpuwatch.tui.paint.plan import Plan, plan
 from gpuwatch.tui.paint.spans import Line, columns
 from gpuwatch.tui.paint.table import heading, row
 from gpuwatch.tui.paint.timeline import timeline
+from gpuwatch.tui.paint.why import of_job
 from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.screens.page import Page, Stage
 from gpuwatch.tui.widgets.canvas import Canvas
@@ -25,6 +26,8 @@ __all__ = ["Overview"]
 
 LEAST = 4
 """Lines that are worth a heading and the last events."""
+ROOMY = 20
+"""Lines that are worth the whole reason as well."""
 EXAMPLES = "gpu01  state:storage,network  cause:read  gpu:fault  loss>0.1  disk>20  !compute"
 
 
@@ -157,8 +160,13 @@ class Overview(Page):
             rows += pane(scene, chosen, cells, SHORT, chosen=True)
         if cut.lanes:
             rows += timeline(scene, cells, cut.lanes, self.stage.nodes())
-        if cut.rest >= LEAST:
-            rows += [(), ((" what happened", "dim"),), *log(scene)[: cut.rest - 2]]
+        room = cut.rest
+        if room >= ROOMY and scene.verdict.job.state != "COMPUTE":
+            told = of_job(scene, cells - 1)[: room - LEAST - 2]
+            rows += [(), *told]
+            room -= len(told) + 1
+        if room >= LEAST:
+            rows += [(), ((" what happened", "dim"),), *log(scene)[: room - 2]]
         return rows
 
     @on(Canvas.Clicked, "#body")

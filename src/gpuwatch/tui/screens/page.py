@@ -1,6 +1,7 @@
 """What all pages share: the answer on top, a body that scrolls, the keys at the bottom."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from textual.app import ComposeResult
@@ -19,6 +20,10 @@ from gpuwatch.tui.theme import Palette
 from gpuwatch.tui.widgets.canvas import Canvas
 
 __all__ = ["Page", "Stage"]
+
+
+ANSWER = 3
+"""Lines of the answer on pages that are about something else: what and who, since when."""
 
 
 class Stage(Protocol):
@@ -142,9 +147,11 @@ class Page(Screen[None]):
     def cut(self, cells: int, lines: int) -> Plan:
         """Return how high each region is."""
         scene = self.stage.scene
-        if scene is None:
-            return plan(len(self.stage.session.nodes), 0, cells, lines, self.bar_lines)
-        return plan(len(scene.view.nodes), scene.most_gpus, cells, lines, self.bar_lines)
+        nodes = self.stage.session.nodes if scene is None else scene.view.nodes
+        cut = plan(
+            len(nodes), 0 if scene is None else scene.most_gpus, cells, lines, self.bar_lines
+        )
+        return replace(cut, answer=min(ANSWER, cut.answer))
 
     def paint_body(self, scene: Scene, cut: Plan, cells: int) -> None:
         """Paint the regions between the answer and the keys."""

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from gpuwatch.tui.history import Key
-from gpuwatch.tui.paint.lanes import ZOOMS, Sight, facts, nodes_of, row, scale, sight
+from gpuwatch.tui.paint.lanes import ZOOMS, Sight, closest, facts, nodes_of, row, scale, sight
+from gpuwatch.tui.paint.log import log
 from gpuwatch.tui.paint.plan import Plan
 from gpuwatch.tui.paint.spans import Line
 from gpuwatch.tui.scene import Scene
@@ -15,7 +16,8 @@ __all__ = ["Timeline"]
 FACTS = 8
 """Lines of what was where the cursor stands, where there is room."""
 LEAST = 4
-FIRST_ZOOM = 2
+WIDEST = 2
+"""Of the zooms, the coarsest that the page begins with."""
 FIXED = 3
 """Lines of the scale and the job's lane."""
 
@@ -27,7 +29,7 @@ class Timeline(Page):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self._zoom = FIRST_ZOOM
+        self._zoom: int | None = None
         self._cursor_us: int | None = None
 
     def heading(self, cut: Plan, cells: int) -> list[Line]:
@@ -39,20 +41,25 @@ class Timeline(Page):
     def paint_body(self, scene: Scene, cut: Plan, cells: int) -> None:
         """Paint the lanes, and below them what was where the cursor stands."""
         lines = self.stage.size.height - cut.answer - 2 - self.bar_lines - FIXED
-        told = FACTS if lines >= 2 * FACTS else LEAST
+        room = lines - (FACTS if lines >= 2 * FACTS else LEAST)
         seen, chosen = self._sight(scene, cells), self.stage.chosen_node()
-        keys = self._keys(scene, lines - told)
+        keys = self._keys(scene, room)
 
         @lru_cache(maxsize=256)
         def paint(y: int) -> Line:
             return row(scene, seen, keys[y], chosen=keys[y] == (chosen,))
 
+        shown = min(len(keys), room)
+        self.body.styles.height = shown
         self.body.show(self.stage.palette, len(keys), paint)
         self._keep_in_sight(keys, chosen)
         top = self.body.scroll_offset.y
-        self._put(
-            self.below, facts(scene, seen, keys[top : top + lines], chosen, cells, told), None
-        )
+        seen_keys = keys[top : top + shown]
+        left = lines - shown
+        below = facts(scene, seen, seen_keys, chosen, cells, min(left, FACTS))
+        if left >= FACTS + LEAST:
+            below += [((" what happened", "dim"),), *log(scene)]
+        self._put(self.below, below[:left], left)
 
     def move(self, down: int, right: int) -> None:
         """Choose another lane, or move the cursor through time."""
@@ -65,7 +72,7 @@ class Timeline(Page):
             if chosen in names:
                 self.stage.choose(names[max(0, min(len(names) - 1, names.index(chosen) + down))])
             return
-        bucket_us = ZOOMS[self._zoom] * 1_000_000
+        bucket_us = ZOOMS[self._zoom or 0] * 1_000_000
         now = scene.view.now_us
         was = now if self._cursor_us is None else self._cursor_us
         there = (was // bucket_us + right) * bucket_us + bucket_us // 2
@@ -75,7 +82,7 @@ class Timeline(Page):
 
     def action_zoom(self, step: int) -> None:
         """Look at a longer or a shorter time."""
-        self._zoom = max(0, min(len(ZOOMS) - 1, self._zoom + step))
+        self._zoom = max(0, min(len(ZOOMS) - 1, (self._zoom or 0) + step))
         self.repaint()
 
     def action_go_there(self) -> None:
@@ -86,6 +93,8 @@ class Timeline(Page):
             self.stage.seek(scene.view.wall_us + there - scene.view.now_us)
 
     def _sight(self, scene: Scene, cells: int) -> Sight:
+        if self._zoom is None:
+            self._zoom = closest(scene, WIDEST, cells)
         return sight(scene, ZOOMS[self._zoom], self._cursor_us, cells)
 
     def _keys(self, scene: Scene, room: int) -> Sequence[Key]:
