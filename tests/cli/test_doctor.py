@@ -3,13 +3,16 @@
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from gpuwatch.agent import catalogue
-from gpuwatch.cli.doctor import BY_HAND, NodeReport, Reached, Report, Signal, _Patient
+from gpuwatch.cli.doctor import NodeReport, Reached, Report, Signal, _Patient
+from gpuwatch.model.event import Hello, Sample
+from gpuwatch.transport.bootstrap import BY_HAND
 from gpuwatch.transport.node import Node
 from gpuwatch_process import job_file, run_gpuwatch
 from sshd import NEEDS_SSHD, Sshd, free_port
@@ -112,6 +115,18 @@ def test_of_a_node_that_says_nothing_it_is_told_what_to_do() -> None:
     link = _Patient(Node("n", "h")).report("h").link
     assert (link.ok, link.step, link.error) == (False, "resolve", "no answer in 40 s")
     assert link.hint == BY_HAND
+
+
+def test_a_python_on_a_network_mount_is_a_warning() -> None:
+    patient = _Patient(Node("n", "h"))
+    told: dict[str, Any] = {"python": "3.11.7 /nfs/bin/python3", "python_mount": "nfs4 /nfs"}
+    at = {"event_no": 0, "arrived_us": 0, "wall_us": 0}
+    patient.take(Hello(node="n", boot_id="b", agent_id="a", facts=told, **at))
+    patient.take(cast("Any", Mock(Sample, rows=lambda _: (), offset_us=0, offset_error_us=0)))
+    last = patient.report("h").signals[-1]
+    assert (last.source, last.ok) == ("python", True)
+    assert last.reason == "its files are on nfs4 /nfs: it hangs when that does"
+    assert last.hint == "set python: to one on a disk of the node"
 
 
 def report(*reached: bool, fault: bool = False) -> Report:

@@ -130,9 +130,7 @@ async def test_s30_a_profile_that_becomes_another_shell_is_told(
     async with watching(server.node()) as watch:
         link = await watch.link("node", "lost")
     assert link.reason == "no python started within 1 s"
-    assert link.hint == (
-        "its rc files must not start another shell or wait when there is no terminal"
-    )
+    assert "start another shell when there is no terminal" in link.hint
 
 
 @NEEDS_SSHD[0]

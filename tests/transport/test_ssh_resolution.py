@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gpuwatch.transport.link import LinkError
 from gpuwatch.transport.node import Node, Ssh
 from gpuwatch.transport.resolution import resolve
 from gpuwatch.transport.settings import Target, settings_of
-from sshd import NEEDS_SSHD, STRANGER, Sshd
+from sshd import NEEDS_SSHD, STRANGER, Sshd, processes_with, wait_until
 
 SOURCE = Path(__file__).parents[2] / "src"
 CLIENT = needs("ssh", "openssh-client")
@@ -137,6 +138,19 @@ async def test_s03_a_match_that_runs_a_command_decides_on_the_bastion(
     assert (await resolve(Target("gpu1"), Ssh(config=file))).jumps == ()
 
 
+@CLIENT
+async def test_s03_a_match_that_hangs_is_told_and_ended(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwatch.transport.resolution.ANSWER_S", 0.3)
+    mark = f"MARK={uuid.uuid4().hex}"
+    file = config(f'Match exec "env {mark} sleep 60"\n User bob\n')
+    with pytest.raises(LinkError, match=r"`ssh -G gpu1` did not answer in 0 s") as caught:
+        await resolve(Target("gpu1"), Ssh(config=file))
+    assert caught.value.hint == "a `Match exec` of the ssh configuration may hang"
+    wait_until(lambda: not processes_with(mark), "what the Match ran is left")
+
+
 async def test_a_configuration_that_others_can_write_runs_nothing(
     config: Config, tmp_path: Path
 ) -> None:
@@ -159,7 +173,9 @@ async def test_a_configuration_that_ssh_refuses_is_told(config: Config) -> None:
 
 
 @CLIENT
-@pytest.mark.parametrize("option", ["RevokedHostKeys", "KnownHostsCommand", "ProxyUseFdpass"])
+@pytest.mark.parametrize(
+    "option", ["RevokedHostKeys", "KnownHostsCommand", "ProxyUseFdpass", "BindInterface"]
+)
 async def test_what_only_ssh_follows_is_left_to_it(option: str, config: Config) -> None:
     """A host whose key was revoked in a way that is not understood here is not logged in to."""
     value = "yes" if option == "ProxyUseFdpass" else "/bin/true"
@@ -285,6 +301,27 @@ async def test_a_proxy_command_that_ends_is_named(usual: Sshd, dial: Dial, confi
     place = f"127.0.0.1:{usual.port}"
     assert caught.value.what == f"the ProxyCommand towards {place} ended before the login: no token"
     assert caught.value.heals
+
+
+@over_sshd
+async def test_a_proxy_command_that_hangs_is_named(
+    usual: Sshd, dial: Dial, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwatch.transport.login.CONNECT_S", 0.5)
+    file = config("ProxyCommand sh -c 'echo no answer from the gate >&2; sleep 60'\n")
+    with pytest.raises(LinkError) as caught:
+        await dial(usual.node(config=file))
+    assert caught.value.what == (
+        f"the ProxyCommand towards 127.0.0.1:{usual.port} gave no SSH answer in time:"
+        " no answer from the gate"
+    )
+
+
+@over_sshd
+@pytest.mark.parametrize("host", ["a..b", ".", "x" * 300])
+async def test_what_can_be_no_host_is_told(host: str, usual: Sshd, dial: Dial) -> None:
+    with pytest.raises(LinkError, match="is no host name"):
+        await dial(usual.node(host=host))
 
 
 @over_sshd

@@ -12,7 +12,7 @@ import pytest
 from gpuwatch.model.event import Link, Sample
 from gpuwatch.transport.link import Pipe
 from gpuwatch.transport.node import Node
-from gpuwatch.transport.supervise import FIRST_PAUSE_S, LONGEST_PAUSE_S, _Link, _pause_s
+from gpuwatch.transport.supervise import FIRST_PAUSE_S, LONGEST_PAUSE_S, Heard, _Link, _pause_s
 
 STEPS = (
     "transport.transports.Transports.open", "transport.supervise.handshake", "feed.live._Ear.opened",
@@ -85,7 +85,7 @@ async def test_a_node_that_is_let_go_as_its_stream_ends_is_not_tried_again() -> 
     """Else a screen that is closed as its job ends would wait for it for ever."""
     pipe = Ending(lambda: asyncio.get_running_loop().call_soon(task.cancel))
     hears = Mock()
-    hears.received.return_value, hears.beating.return_value = "streaming", None
+    hears.received.return_value, hears.beating.return_value = Heard("streaming", 1), None
     link = _Link(Node("n", "h"), hears, 1.0, (None, None))
     task = asyncio.create_task(link._stream(pipe, b"a frame"))
     await asyncio.wait({task})
@@ -106,6 +106,26 @@ async def test_an_error_in_closing_is_the_nodes_own_and_heals() -> None:
     error = await _Link(Node("n", "h"), Mock(), 1.0, (None, None)).run(opened, b"")
     assert error.what == "internal error: ZeroDivisionError('close')"
     assert error.heals
+
+
+async def test_an_error_in_closing_does_not_hide_that_the_node_is_let_go() -> None:
+    """Else a viewer that ends would wait for ever for a node that it tries anew."""
+    reached = asyncio.Event()
+
+    class Silent(Stuck):
+        async def read(self) -> bytes:
+            reached.set()
+            await asyncio.Event().wait()
+            return b""
+
+    async def opened(*_: Any) -> Pipe:
+        return Silent(Mock())
+
+    task = asyncio.create_task(_Link(Node("n", "h"), Mock(), 1.0, (None, None)).run(opened, b""))
+    await reached.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
 
 
 def test_a_denied_login_of_a_program_is_tried_seldom() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import socket
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -262,6 +263,49 @@ async def test_what_keeps_openssh_out_is_told(sshd: Start, watching: Any, tmp_pa
     link = await told(watching, openssh_node(server))
     assert (link.state, link.reason) == ("refused", "the host key CHANGED")
     assert link.hint == f"if that is right: ssh-keygen -R '[127.0.0.1]:{server.port}'"
+
+
+@over_sshd
+@pytest.mark.parametrize(
+    ("text", "reason", "hint"),
+    [
+        ("ProxyCommand echo no token for the gate >&2; exit 1",
+         "the ProxyCommand ended before the login: no token for the gate", "try: ssh"),
+        ("ControlPath /tmp/" + "x" * 120, "ssh failed: ControlPath too long", "try: ssh"),
+        ("Port 99999", "line 1: Bad port '99999'.", "correct the ssh configuration"),
+        ("NoSuchThing yes", "line 1: Bad configuration option: nosuchthing", "correct the ssh"),
+        ('Match exec "sleep 60"', "no python started within 1 s", "go the same way by hand"),
+    ],
+)  # fmt: skip
+async def test_what_is_wrong_with_a_configuration_of_openssh_is_told(
+    text: str,
+    reason: str,
+    hint: str,
+    watching: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpuwatch.transport.bootstrap.GREETING_S", 1.0)
+    monkeypatch.setattr("gpuwatch.transport.transports.SETTLED_S", 0.1)
+    config = tmp_path / "config"
+    config.write_text(f"{text}\n")
+    link = await told(watching, Node("n", "h", transport="openssh", ssh=Ssh(config=config)))
+    assert reason in (link.reason or "")
+    assert (link.hint or "").startswith(hint)
+
+
+@over_sshd
+@pytest.mark.parametrize("left", ["a file", "a socket that nobody serves"])
+async def test_a_control_path_that_is_stale_is_passed_over(
+    left: str, usual: Sshd, watching: Any, tmp_path: Path, short: Path
+) -> None:
+    path, config = short / "control", tmp_path / "config"
+    with socket.socket(socket.AF_UNIX) as master:
+        path.touch() if left == "a file" else master.bind(str(path))
+    config.write_text(f"ControlMaster auto\nControlPath {path}\n")
+    node = usual.node("n", config=config)
+    async with watching(replace(node, transport="openssh")) as watch:
+        await watch.sample("n")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any, Dict, Optional
 
-from gpuwatch.agent import catalogue
+from gpuwatch.agent import catalogue, mountinfo
 from gpuwatch.agent.addresses import addresses
 from gpuwatch.agent.frame import clean
 from gpuwatch.agent.host import Host
@@ -27,6 +27,7 @@ def facts(host: Host, version: Optional[str]) -> Dict[str, Any]:
         "kernel": _word(host, "/proc/sys/kernel/osrelease"),
         "machine": os.uname().machine,
         "python": clean("%d.%d.%d %s" % (sys.version_info[:3] + (sys.executable,))),
+        "python_mount": _python_mount(host),
         "user": user_name(host, uid),
         "uid": uid,
         "cpus": cpus(after(_text(host, "/proc/self/status"), b"Cpus_allowed_list:") or b""),
@@ -42,6 +43,21 @@ def facts(host: Host, version: Optional[str]) -> Dict[str, Any]:
 def boot_id(host: Host) -> str:
     """Return the id of this boot, "" where the kernel does not tell it."""
     return _word(host, "/proc/sys/kernel/random/boot_id") or ""
+
+
+def _python_mount(host: Host) -> Optional[str]:
+    """Return type and place of the network file system that the interpreter runs from, None if from none."""
+    try:
+        mounts = mountinfo.parse(host.read_to_end("/proc/self/mountinfo"))
+        program = host.readlink("/proc/self/exe")
+    except OSError:
+        return None
+    for path in (program, os.__file__):
+        mount = mountinfo.holding(path, mounts)
+        if mount is not None and mount.is_remote:
+            where: str = clean("%s %s" % (mount.type, mount.path))
+            return where
+    return None
 
 
 def _text(host: Host, path: str) -> bytes:

@@ -17,6 +17,7 @@ from gpuwatch.errors import UnreachableError
 from gpuwatch.feed.live import Live
 from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample
 from gpuwatch.model.text import sanitize
+from gpuwatch.transport.bootstrap import BY_HAND
 from gpuwatch.transport.link import LinkError, Step
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.resolution import Resolver
@@ -28,12 +29,13 @@ __all__ = ["Report", "doctor"]
 PATIENCE_S = 40.0
 """A node that neither streams nor fails by then is told as it stands: two attempts take so long."""
 LATE = f"no answer in {PATIENCE_S:.0f} s"
-BY_HAND = "go the same way by hand, and see what keeps one waiting there"
 ATTEMPTS = 2
 SAMPLES = 3
 """By then a heartbeat was answered, and every source had its turn."""
 FAULT = 1
 INTERRUPTED = 130
+ELSEWHERE = "its files are on {}: it hangs when that does"
+LOCAL = "set python: to one on a disk of the node"
 STEPS: tuple[Step, ...] = get_args(Step)
 
 HINTS = (
@@ -196,7 +198,11 @@ class _Patient:
             link = Reached(ok=True, error=None, step="streaming", hint=None, seconds=self._seconds)
         elif failed is not None:
             link = Reached(
-                ok=False, error=failed.reason, step=failed.step, hint=failed.hint, seconds=None
+                ok=False,
+                error=failed.reason,
+                step=failed.step,
+                hint=failed.hint or BY_HAND,
+                seconds=None,
             )
         else:
             link = Reached(ok=False, error=LATE, step=self._step, hint=BY_HAND, seconds=None)
@@ -224,6 +230,8 @@ class _Patient:
             reason = whole or "; ".join(parts) or None
             hint = _hint(source, reason)
             yield Signal(source=source, ok=whole is None, reason=reason, hint=hint)
+        if self._hello is not None and (on := self._hello.facts.get("python_mount")):
+            yield Signal(source="python", ok=True, reason=ELSEWHERE.format(on), hint=LOCAL)
         for fault in self._faults[-1:]:
             yield Signal(source="wire", ok=False, reason=fault, hint=_hint("wire", fault))
 

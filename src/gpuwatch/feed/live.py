@@ -23,7 +23,7 @@ from gpuwatch.model.view import STALE_TICKS
 from gpuwatch.transport.link import Step
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.payload import Payload, agent_config, payload
-from gpuwatch.transport.supervise import State, supervise
+from gpuwatch.transport.supervise import Heard, State, supervise
 from gpuwatch.transport.transports import Transports
 
 __all__ = ["Live", "Roster"]
@@ -232,9 +232,11 @@ class _Ear:
         self._offset.sent(number, mono_us())
         return self._newest
 
-    def received(self, data: bytes) -> Step | None:
+    def received(self, data: bytes) -> Heard:
         shown: Step | None = None
+        frames = 0
         for decoded in self._decoder.feed(data):
+            frames += 1
             match decoded:
                 case Frame():
                     shown = "streaming"
@@ -246,7 +248,7 @@ class _Ear:
                     self._fault("agent", f"the agent ends: {reason}")
                 case Damage(text):
                     self._fault("wire", text)
-        return shown
+        return Heard(shown, frames)
 
     def _sample(self, frame: Frame) -> None:
         self._newest = max(frame.sequence, self._newest or 0)

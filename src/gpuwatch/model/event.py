@@ -34,7 +34,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 class Hello(Event, frozen=True, kw_only=True, tag="hello"):
     """A node's agent has started.
 
-    `facts` are plain words about the node: `hostname`, `kernel`, `python`, `user`, `uid`,
+    `facts` are plain words about the node: `hostname`, `kernel`, `python`, `python_mount` (the network
+    file system that it is on, if it is on one), `user`, `uid`,
     `cpus` (allowed), `memory_bytes`, `addresses` (its own, separated by spaces), `schema`,
     `interval_s`, `version`.
     """

@@ -16,9 +16,11 @@ from gpuwatch.transport.node import Node
 from gpuwatch.transport.words import GLIMPSE, interpreter, variable_name, variable_value
 
 __all__ = [
+    "BY_HAND",
     "FLAGS",
     "PROGRAM",
     "agent_error",
+    "ended_with",
     "handshake",
     "last_line",
     "new_marker",
@@ -36,6 +38,16 @@ INTERPRETERS = ("/usr/bin/python3", "/usr/libexec/platform-python")
 """Tried in this order, then python3 and python on PATH: a distribution's own is local and never a
 wrapper."""
 GREETING_S = 20.0
+BY_HAND = "go the same way by hand, and see what keeps one waiting there"
+SET_PYTHON = "set python: for this node in the job file"
+SEE_LOG = "the log of its sshd may say what ended it"
+NO_LIBRARY = "loading shared librar"
+"""How dynamic loaders complain, with status 127: as if there were no such program (glibc, musl)."""
+NO_STDIN = (
+    "'NoneType' object has no attribute 'buffer'",
+    "invalid literal for int() with base 10: b''",
+)
+"""How `PROGRAM` ends where stdin is closed, or /dev/null."""
 NOISE_LIMIT = 1 << 20
 """Bytes that a shell may print before the marker."""
 
@@ -93,9 +105,17 @@ async def handshake(
                     raise _unanswered("the login shell printed over 1 MB", bytes(heard))
     except TimeoutError:
         said = bytes(heard) or pipe.errors.encode()
-        raise _unanswered(f"no python started within {GREETING_S:.0f} s", said) from None
+        what = f"no python started within {GREETING_S:.0f} s"
+        if not said and node.transport not in {"asyncssh", "local"}:
+            raise LinkError(what, "resolve", BY_HAND, heals=True) from None
+        raise _unanswered(what, said) from None
     reached("python")
-    pipe.write(message)
+    try:
+        pipe.write(message)
+    except OSError:
+        while await pipe.read():
+            pass
+        raise agent_error(pipe) from None
     return bytes(heard[at + len(answer) :])
 
 
@@ -103,7 +123,8 @@ def _unanswered(what: str, heard: bytes) -> LinkError:
     return LinkError(
         what + _printed(heard),
         "shell",
-        "its rc files must not start another shell or wait when there is no terminal",
+        "its home may be on a mount that hangs; its rc files must not wait, redirect output or start"
+        " another shell when there is no terminal",
         heals=True,
     )
 
@@ -114,30 +135,33 @@ def _ended(pipe: Pipe, node: Node, heard: bytes) -> LinkError:
         return failure
     complaint = last_line(pipe.errors)
     if pipe.status is None:
-        return LinkError("the link broke while the login shell started", "shell", heals=True)
+        return LinkError(
+            "the link broke while the login shell started", "shell", SEE_LOG, heals=True
+        )
+    if NO_LIBRARY in pipe.errors:
+        return _no_python(f"python cannot be run: {complaint}")
     if pipe.status == 127:
         tried = node.python or ", ".join(INTERPRETERS) + ", python3 and python on PATH"
-        return LinkError(
-            f"no python3: tried {tried}", "shell", "set python: for this node in the job file"
-        )
+        return _no_python(f"no python3: tried {tried}")
     if "Unknown option: -I" in pipe.errors:
-        return LinkError(
-            f"{node.python or 'python'} is Python 2; 3.6 or newer is needed",
-            "shell",
-            "set python: for this node in the job file",
-        )
+        return _no_python(f"{node.python or 'python'} is Python 2; 3.6 or newer is needed")
     if pipe.status == 126:
-        return LinkError(
-            f"python cannot be run: {complaint}",
-            "shell",
-            "set python: for this node in the job file",
-        )
+        return _no_python(f"python cannot be run: {complaint}")
     said = f": {complaint}" if complaint else _printed(heard)
     return LinkError(
-        f"the login shell ended with status {pipe.status} before python started{said}",
+        f"the login shell ended with {ended_with(pipe.status)} before python started{said}",
         "shell",
         "a login without a terminal must be able to run a command",
     )
+
+
+def _no_python(what: str) -> LinkError:
+    return LinkError(what, "shell", SET_PYTHON)
+
+
+def ended_with(status: int) -> str:
+    """Return a status in words; a negative one is that of a signal."""
+    return f"signal {-status}" if status < 0 else f"status {status}"
 
 
 def _printed(heard: bytes) -> str:
@@ -158,7 +182,13 @@ def agent_error(pipe: Pipe) -> LinkError:
         return failure
     complaint = last_line(pipe.errors).removeprefix("gpuwatch: ")
     if pipe.status is None:
-        return LinkError("the link broke while the agent started", "python", heals=True)
-    said = complaint or f"status {pipe.status}"
-    hint = "set python: for this node in the job file" if "older than 3.6" in said else ""
+        return LinkError("the link broke while the agent started", "python", SEE_LOG, heals=True)
+    if any(words in complaint for words in NO_STDIN):
+        return LinkError(
+            "the agent cannot be sent: the interpreter's stdin is not that of the session",
+            "python",
+            "its rc files must not redirect stdin, nor the ssh configuration say StdinNull",
+        )
+    said = complaint or ended_with(pipe.status)
+    hint = SET_PYTHON if "older than 3.6" in said else "look at its limits there: ulimit -a"
     return LinkError(f"the agent did not start: {said}", "python", hint)

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from gpuwatch.transport.bootstrap import last_line
+from gpuwatch.transport.bootstrap import ended_with, last_line
 from gpuwatch.transport.link import LinkError, Pipe
 
 __all__ = ["Child", "Explain", "start", "told"]
@@ -57,10 +57,11 @@ def told(program: str, status: int, errors: str) -> LinkError | None:
     """
     if any(words in errors for words in NOT_ITS_OWN):
         return None
-    how = f"signal {-status}" if status < 0 else f"status {status}"
     said = last_line(errors)
     return LinkError(
-        f"{program} ended with {how}{': ' if said else ''}{said}", "resolve", heals=True
+        f"{program} ended with {ended_with(status)}{': ' if said else ''}{said}",
+        "resolve",
+        heals=True,
     )
 
 
@@ -113,7 +114,8 @@ class Child(Pipe, asyncio.SubprocessProtocol):
 
     async def close(self) -> None:
         """Close the child's stdin, wait a moment for it, then kill its group."""
-        if stdin := self.transport.get_pipe_transport(0):
+        stdin = cast("asyncio.WriteTransport | None", self.transport.get_pipe_transport(0))
+        if stdin:
             stdin.close()
         try:
             async with asyncio.timeout(GRACE_S):
@@ -122,6 +124,8 @@ class Child(Pipe, asyncio.SubprocessProtocol):
             self._kill_group()
             await self._exited.wait()
         finally:
+            if stdin and stdin.get_write_buffer_size():
+                stdin.abort()  # what it did not read waits for a reader that will not come
             self.transport.close()
 
     def _kill_group(self) -> None:

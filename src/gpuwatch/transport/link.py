@@ -37,7 +37,7 @@ class Pipe:
     """
 
     CAPACITY = 1 << 20
-    SLICE = 1 << 16
+    SLICE = 1 << 14
     ERROR_CAPACITY = 4096
 
     def __init__(self) -> None:

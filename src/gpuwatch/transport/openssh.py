@@ -34,17 +34,21 @@ FAILURES: tuple[tuple[str, Step, str, str, bool], ...] = (
      "name the right key with ssh.identity", False),
     ("Permission denied", "host key", "",
      "it must work without a question: {login}; an open ControlMaster, ssh-add or kinit helps", False),
-    ("Bad configuration option", "resolve", "", "correct the ssh configuration", False),
-    ("Temporary failure in name resolution", "resolve", "", "", True),
+    (" terminating, ", "resolve", "ssh: {other}", "correct the ssh configuration", False),
+    ("Temporary failure in name resolution", "resolve", "",
+     "check how this machine resolves names", True),
     ("Could not resolve hostname", "resolve", "", "check the node's name, or give it a host:", False),
     ("Connection refused", "resolve", "", "check that sshd runs there, and the port", True),
     ("No route to host", "resolve", "", "check that the node is up", True),
     ("timed out", "resolve", "", "check that the node is up and not filtered", True),
+    ("UNKNOWN port 65535", "connect", "the ProxyCommand ended before the login: {other}",
+     "try: {login}", True),
     ("kex_exchange_identification", "connect", "the connection closed before the login",
      "too many logins at once (MaxStartups), or a firewall", True),
 )  # fmt: skip
-"""Words on stderr, the last step reached then, words for them (empty: ssh's own line), what to
-do, and whether it may heal by itself; the first that fits counts."""
+"""Words on stderr, the last step reached then, words for them (empty: ssh's own line; `{other}`: the
+first other line), what to do, and whether it may heal by itself; the first that fits counts. ssh takes a
+program in place of the network for port 65535 of UNKNOWN."""
 
 
 def line(node: Node, marker: str) -> list[str]:
@@ -69,8 +73,10 @@ def explained(node: Node, status: int, errors: str) -> LinkError | None:
         return None
     for words, step, said, hint, heals in FAILURES:
         if words in errors:
-            own = next(text for text in errors.split("\n") if words in text)
-            what = said or f"ssh: {sanitize(own.strip(), 2 * GLIMPSE)}"
+            lines = [sanitize(text.strip(), 2 * GLIMPSE) for text in errors.split("\n")]
+            own = next(text for text in lines if words in text)
+            others = [text for text in lines if not any(row[0] in text for row in FAILURES)]
+            what = said.replace("{other}", next(filter(None, others), own)) or f"ssh: {own}"
             do = hint.format(login=login(node), place=_place(node))
             return LinkError(what, step, do, heals=heals)
     said = last_line(errors) or "it gave no reason"

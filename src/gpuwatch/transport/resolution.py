@@ -7,6 +7,7 @@ nothing of the system-wide file: it is asked only where there is no ssh.
 import asyncio
 import getpass
 import os
+import signal
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -143,16 +144,22 @@ async def _ask_ssh(target: Target, ssh: Ssh) -> Options | None:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
     except OSError:
         return None
     try:
         out, err = await asyncio.wait_for(process.communicate(), ANSWER_S)
     except TimeoutError:
-        raise LinkError("`ssh -G` did not answer", "resolve", heals=True) from None
+        raise LinkError(
+            f"`ssh -G {target.host}` did not answer in {ANSWER_S:.0f} s",
+            "resolve",
+            "a `Match exec` of the ssh configuration may hang",
+            heals=True,
+        ) from None
     finally:
         if process.returncode is None:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # and what a `Match exec` runs
             await process.wait()
     if process.returncode != 0:
         lines = err.decode("utf-8", "replace").strip().splitlines()

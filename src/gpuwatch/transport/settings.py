@@ -22,7 +22,7 @@ YES = ("yes", "true")
 ON_FIRST_USE = ("accept-new", "no", "off", "false")
 """What StrictHostKeyChecking may say for hosts that were never seen to be trusted at once."""
 
-NOT_FOLLOWED = ("RevokedHostKeys", "KnownHostsCommand", "ProxyUseFdpass")
+NOT_FOLLOWED = ("RevokedHostKeys", "KnownHostsCommand", "ProxyUseFdpass", "BindInterface")
 """Options that ssh alone follows, and without which a host is not reached, or must not be."""
 
 _UNSAFE_HOST = re.compile(r"^-|[\s\x00-\x1f\x7f'\"`$\\;&<>|(){}]")

@@ -1,7 +1,7 @@
 """SSH by asyncssh: one connection and one channel a node, bastions shared, logins bounded."""
 
+import asyncio
 import shlex
-from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 
 import asyncssh
@@ -20,6 +20,8 @@ from gpuwatch.transport.ssh_pipe import SshPipe, closed
 
 __all__ = ["Dialer"]
 
+SESSION_S = 15.0
+"""For a host that has let us in to open a session."""
 MOST_MISSED = 2
 """Nodes of one kind that are tried before a screen starts, where those before them are down."""
 
@@ -84,11 +86,15 @@ class Dialer:
             connection = await self._login(node, reached)
         try:
             pipe = SshPipe(connection)
-            await connection.create_session(lambda: pipe, command, encoding=None, request_pty=False)
+            async with asyncio.timeout(SESSION_S):
+                await connection.create_session(
+                    lambda: pipe, command, encoding=None, request_pty=False
+                )
         except (OSError, asyncssh.Error) as error:
+            is_gone = connection.is_closed()
             connection.abort()
-            raise no_session(error, node.host) from None
-        except CancelledError:
+            raise no_session(error, node.host, is_gone=is_gone) from None
+        except asyncio.CancelledError:
             connection.abort()
             raise
         reached("shell")

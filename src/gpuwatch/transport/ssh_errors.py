@@ -17,6 +17,9 @@ from gpuwatch.transport.ssh_client import Client
 __all__ = ["Login", "explained", "no_channel", "no_session"]
 
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
+NO_AGREEMENT = ("No matching", "Unable to find")
+"""How asyncssh says that both sides know no algorithm in common; all else is damage."""
+UNREADABLE = "Unable to decode"
 MOST_NAMED = 6
 
 
@@ -62,7 +65,9 @@ def explained(error: Exception, login: Login) -> LinkError:
         )
     if isinstance(error, OSError):
         return _network_error(error, login)
-    return LinkError(sanitize(str(error)), login.step, f"try: {login.line}")
+    if login.heard.connected:
+        return _unsound(str(error), login)
+    return LinkError(f"{sanitize(login.settings.host)!r} is no host name", "resolve", "correct it")
 
 
 def no_channel(
@@ -86,17 +91,24 @@ def no_channel(
     )
 
 
-def no_session(error: Exception, host: str) -> LinkError:
-    """Say why a host that let us in did not open a session."""
-    if isinstance(error, asyncssh.ChannelOpenError):
-        said = sanitize(error.reason)
-        return LinkError(
-            f"{host} opens no session: {said}",
-            "login",
-            "its sshd_config must allow one session for this user: MaxSessions",
-            heals=True,
-        )
-    return LinkError(f"no session: {sanitize(str(error))}", "login", heals=True)
+def no_session(error: Exception, host: str, *, is_gone: bool) -> LinkError:
+    """Say why a host that let us in did not open a session.
+
+    Args:
+        error: that ended it.
+        host: that it was wanted on.
+        is_gone: whether the connection is.
+    """
+    if isinstance(error, asyncssh.ChannelOpenError) and not is_gone:
+        said = f"{host} opens no session: {sanitize(error.reason)}"
+        hint = "its sshd_config must allow one session for this user: MaxSessions"
+    elif isinstance(error, TimeoutError):
+        said = f"{host} opens no session: no answer in time"
+        hint = "its sshd may hang: log in by hand, and see"
+    else:
+        said = f"{host} closed the connection before it opened a session"
+        hint = "its sshd's log says why"
+    return LinkError(said, "login", hint, heals=True)
 
 
 def _denied(login: Login) -> LinkError:
@@ -132,6 +144,8 @@ def _way_in(login: Login) -> str:
 
 def _network_error(error: OSError, login: Login) -> LinkError:
     text = str(error)
+    if isinstance(error, TimeoutError) and login.settings.proxy_command:
+        return _proxy_failed("gave no SSH answer in time", login)
     if isinstance(error, TimeoutError):
         said = "connected, but no SSH answer" if login.heard.connected else "no answer"
         hint = (
@@ -161,8 +175,12 @@ def _ssh_error(error: asyncssh.Error, login: Login) -> LinkError:
     said = sanitize(error.reason)
     if isinstance(error, asyncssh.ConnectionLost):
         return _closed_early(login)
+    if isinstance(error, asyncssh.HostKeyNotVerifiable) and said.startswith(UNREADABLE):
+        return _unsound(said, login)
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        return LinkError(said, "connect", f"try: {login.line}")
+        return LinkError(f"{login.place}: {said}", "connect", f"try: {login.line}")
+    if isinstance(error, asyncssh.KeyExchangeFailed) and not said.startswith(NO_AGREEMENT):
+        return _unsound(said, login)
     if isinstance(error, asyncssh.KeyExchangeFailed):
         return LinkError(
             f"no way to agree on keys and ciphers with {login.place}: {said}",
@@ -179,15 +197,28 @@ def _ssh_error(error: asyncssh.Error, login: Login) -> LinkError:
     return LinkError(f"{login.place}: {said}", login.step, f"try: {login.line}", heals=True)
 
 
+def _unsound(said: str, login: Login) -> LinkError:
+    return LinkError(
+        f"what comes from {login.place} is no sound SSH: {sanitize(said)}",
+        login.step,
+        f"what lies between may damage it; try: {login.line}",
+        heals=True,
+    )
+
+
+def _proxy_failed(how: str, login: Login) -> LinkError:
+    said = f": {sanitize(login.heard.complaint)}" if login.heard.complaint else ""
+    return LinkError(
+        f"the ProxyCommand towards {login.place} {how}{said}",
+        login.step,
+        f"try: {login.line}",
+        heals=True,
+    )
+
+
 def _closed_early(login: Login) -> LinkError:
     if login.settings.proxy_command:
-        said = f": {sanitize(login.heard.complaint)}" if login.heard.complaint else ""
-        return LinkError(
-            f"the ProxyCommand towards {login.place} ended before the login{said}",
-            login.step,
-            f"try: {login.line}",
-            heals=True,
-        )
+        return _proxy_failed("ended before the login", login)
     if login.heard.greeted:
         return LinkError(
             f"{login.place} closed the connection during the login",

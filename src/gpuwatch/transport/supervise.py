@@ -4,15 +4,15 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from gpuwatch.errors import GpuwatchError
 from gpuwatch.model.text import sanitize
-from gpuwatch.transport.bootstrap import agent_error, handshake, new_marker
+from gpuwatch.transport.bootstrap import agent_error, ended_with, handshake, new_marker
 from gpuwatch.transport.link import LinkError, Pipe, Step
 from gpuwatch.transport.node import Node
 
-__all__ = ["Listener", "Open", "State", "supervise"]
+__all__ = ["Heard", "Listener", "Open", "State", "supervise"]
 
 HELLO_S = 20.0
 """From the payload to the first frame of the agent."""
@@ -29,11 +29,25 @@ ALLOWED = 1 << 16
 """Bytes that a node may send an interval, or a second: some 16 times what one with 8 GPUs does."""
 SAVED = 1 << 20
 """Bytes that it may have saved up: the names of thousands of entities come at once."""
+FRAME_COSTS = 1 << 12
+"""Bytes that a frame counts beside its own: small ones take the time that their number does."""
 FLOOD_HINT = "look at what its rc files start in the background, and who else has this login"
 
 State = Literal["connecting", "streaming", "lost", "refused", "ended"]
 Open = Callable[[Node, str, Callable[[Step], None]], Awaitable[Pipe]]
 """Opens a pipe to the start command on a node, given its marker; tells the steps."""
+
+
+class Heard(NamedTuple):
+    """What bytes of the stream turned out to be.
+
+    Attributes:
+        step: that whole frames among them show, None if none is.
+        frames: how many those were.
+    """
+
+    step: Step | None
+    frames: int
 
 
 class Listener(Protocol):
@@ -47,8 +61,8 @@ class Listener(Protocol):
     ) -> None:
         """The link changed; fields as in `gpuwatch.model.event.Link`."""
 
-    def received(self, data: bytes) -> Step | None:
-        """Take bytes of the stream; return what whole frames among them show, None if none is."""
+    def received(self, data: bytes) -> Heard:
+        """Take bytes of the stream; return what they are."""
 
     def beating(self, number: int) -> int | None:
         """Heartbeat `number` is sent now; return the newest frame's number, None before the first."""
@@ -159,7 +173,10 @@ class _Link:
             return LinkError(f"the link broke: {error}", self.step, heals=True)
         except GpuwatchError as error:
             return LinkError(error.what, self.step, error.hint)
-        except Exception as error:  # noqa: BLE001 - one node's fault is never another's
+        except Exception as error:  # one node's fault is never another's
+            task = asyncio.current_task()
+            if task and task.cancelling():  # it was raised in cleaning up, and hid that
+                raise asyncio.CancelledError from error
             return LinkError(f"internal error: {error!r}", self.step, "report it", heals=True)
 
     async def _attempt(self, open_pipe: Open, message: bytes) -> LinkError:
@@ -185,14 +202,14 @@ class _Link:
         try:
             async with asyncio.timeout(HELLO_S) as limit:
                 while True:
-                    if not allowance.spend(len(data)):
+                    heard = self.listener.received(data)
+                    if not allowance.spend(len(data) + FRAME_COSTS * heard.frames):
                         return LinkError(
                             "it sends without end: cut off", self.step, FLOOD_HINT, heals=True
                         )
-                    shown = self.listener.received(data) if data else None
-                    if shown is not None:
+                    if heard.step is not None:
                         heart = heart or self._start_heart(pipe)
-                        self._show(shown)
+                        self._show(heard.step)
                         limit.reschedule(loop.time() + patience_s)
                     data = await pipe.read()
                     if not data:
@@ -200,7 +217,10 @@ class _Link:
         except TimeoutError:
             if self.streaming_since is None:
                 return LinkError(
-                    f"no word from the agent in {HELLO_S:.0f} s", self.step, heals=True
+                    f"no word from the agent in {HELLO_S:.0f} s",
+                    self.step,
+                    "the node, or the way to it, may be overloaded",
+                    heals=True,
                 )
             return LinkError(f"no word for {patience_s:.0f} s", "streaming", heals=True)
         finally:
@@ -226,10 +246,11 @@ class _Link:
             return LinkError(failure.what, self.step, failure.hint, heals=True)
         if pipe.status is None:
             return LinkError("the connection closed", self.step, heals=True)
-        how = f"signal {-pipe.status}" if pipe.status < 0 else f"status {pipe.status}"
         last = pipe.errors.strip().splitlines()[-1:]
         said = f": {sanitize(last[0])}" if last else ""
-        return LinkError(f"the agent ended with {how}{said}", self.step, heals=True)
+        return LinkError(
+            f"the agent ended with {ended_with(pipe.status)}{said}", self.step, heals=True
+        )
 
     def _start_heart(self, pipe: Pipe) -> "asyncio.Task[None]":
         """Beat beside the reading; an error there ends the stream, not some silence later."""
