@@ -39,7 +39,18 @@ with Sshd(folder / "sshd", options=["ListenAddress fe80::1:1%gw0"]) as server:
 
 def test_s43_a_link_local_address_is_reached_through_its_interface(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["unshare", "--net", "sh", "-ec", NETWORK, "sh", sys.executable, "-c", DOCTOR, str(tmp_path)],
+        [
+            "unshare",
+            "--net",
+            "sh",
+            "-ec",
+            NETWORK,
+            "sh",
+            sys.executable,
+            "-c",
+            DOCTOR,
+            str(tmp_path),
+        ],
         env=environment(PYTHONPATH=os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])),
         capture_output=True,
         text=True,
