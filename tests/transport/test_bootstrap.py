@@ -86,31 +86,6 @@ async def test_what_waits_without_end_may_say_why(
     )
 
 
-@pytest.mark.parametrize("stdin", ["<&-", "</dev/null"])
-async def test_a_stdin_that_is_not_the_sessions_is_told(
-    stdin: str, watching: Any, tmp_path: Path
-) -> None:
-    python = script(tmp_path / "python", f'exec {sys.executable} "$@" {stdin}')
-    assert await refused(watching, local(python)) == (
-        "python",
-        "the agent cannot be sent: the interpreter's stdin is not that of the session",
-    )
-
-
-async def test_an_interpreter_that_lacks_a_library_is_there(watching: Any, tmp_path: Path) -> None:
-    """Its loader ends with the status of a program that is not."""
-    said = "python3: error while loading shared libraries: libpython3.9.so.1.0: cannot open"
-    python = script(tmp_path / "python3", f"echo '{said}' >&2; exit 127")
-    assert await refused(watching, local(python)) == ("shell", f"python cannot be run: {said}")
-
-
-async def test_a_signal_that_ends_a_shell_is_told_as_one(watching: Any, tmp_path: Path) -> None:
-    assert await refused(watching, local(script(tmp_path / "python", "kill -9 $$"))) == (
-        "shell",
-        "the login shell ended with signal 9 before python started",
-    )
-
-
 async def test_a_shell_that_prints_without_end(watching: Any, tmp_path: Path) -> None:
     step, reason = await refused(watching, local(script(tmp_path / "python", "exec yes noise")))
     assert step == "shell"
