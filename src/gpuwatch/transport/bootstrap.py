@@ -178,17 +178,17 @@ def last_line(errors: str) -> str:
 
 def agent_error(pipe: Pipe) -> LinkError:
     """Say why the interpreter ended after the payload was sent and before the agent greeted."""
-    if failure := pipe.failure():
-        return failure
     complaint = last_line(pipe.errors).removeprefix("gpuwatch: ")
-    if pipe.status is None:
-        return LinkError("the link broke while the agent started", "python", SEE_LOG, heals=True)
     if any(words in complaint for words in NO_STDIN):
         return LinkError(
             "the agent cannot be sent: the interpreter's stdin is not that of the session",
             "python",
             "its rc files must not redirect stdin, nor the ssh configuration say StdinNull",
         )
+    if failure := pipe.failure():
+        return failure
+    if pipe.status is None:
+        return LinkError("the link broke while the agent started", "python", SEE_LOG, heals=True)
     said = complaint or ended_with(pipe.status)
     hint = SET_PYTHON if "older than 3.6" in said else "look at its limits there: ulimit -a"
     return LinkError(f"the agent did not start: {said}", "python", hint)
