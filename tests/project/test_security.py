@@ -20,6 +20,8 @@ pytestmark = needs("strace", "strace")
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 FRAMES = 8
+WAY = "way-of-the-job"
+"""A link on the way to a folder of the job."""
 TRACED = (
     "%file,%process,%network,ioctl,setns,unshare,kill,tgkill,tkill,ptrace,process_vm_readv,"
     "memfd_create,bpf,perf_event_open,io_uring_setup,pidfd_open"
@@ -52,7 +54,11 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("traced")
     log, trace = folder / "train.log", folder / "trace"
     log.write_text("step 1\n")
-    node = Node("n", "h", match="watched-by-the-trace", log=str(log), log_texts={"step": "step"})
+    (folder / WAY).symlink_to(folder)
+    node = Node(
+        "n", "h", match="watched-by-the-trace", log=str(log), log_texts={"step": "step"},
+        paths=(f"{folder}/{WAY}/data",),
+    )  # fmt: skip
     job = subprocess.Popen(
         [sys.executable, "-c", JOB, "watched-by-the-trace"],
         env={"RANK": "0", "LOCAL_RANK": "0"}, stdout=subprocess.PIPE,
@@ -144,7 +150,18 @@ def test_it_opens_no_file_that_the_document_does_not_name(calls: list[str]) -> N
         and not path.startswith(INTERPRETER)
         and not path.endswith(("/train.log", "libnvidia-ml.so.1", ".zip"))
     }
-    assert foreign <= {"/"}
+    assert foreign <= {"/", *way_of(calls)}
+
+
+def way_of(calls: list[str]) -> set[str]:
+    """Return the paths on the way to the folder of the job, and where its link leads."""
+    [link] = {Path(path) for path in paths_of(calls) if path.endswith(WAY)}
+    return {str(path) for path in (link, *link.parents, link.parent / "data")}
+
+
+def test_of_the_way_to_a_folder_it_reads_links_alone(calls: list[str]) -> None:
+    links = [call for call in calls if name_of(call) in {"readlink", "readlinkat"}]
+    assert not way_of(calls) & paths_of([call for call in calls if call not in links]) - {"/"}
 
 
 def test_it_opens_no_file_for_writing(calls: list[str]) -> None:
