@@ -48,6 +48,29 @@ async def test_the_same_key_again_goes_back(screen: Screen) -> None:
             assert type(app.screen).__name__ == page
 
 
+async def test_hands_that_know_vim_or_htop_find_their_way(screen: Screen) -> None:
+    app = screen(scenarios.storage())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_second(pilot, 44)
+        for key, node in (
+            ("g", "gpu01"),
+            ("l", "gpu02"),
+            ("j", "gpu04"),
+            ("h", "gpu03"),
+            ("k", "gpu01"),
+            ("G", "gpu03"),
+        ):
+            await press(pilot, key)
+            assert app.chosen_node() == node, key
+        for key, page in (("f1", Help), ("f1", Overview), ("f4", Overview)):
+            await press(pilot, key)
+            assert isinstance(app.screen, page)
+        assert isinstance(app.screen, Overview)
+        assert app.screen.typed.display
+        await press(pilot, "escape", "f10")
+        await until(pilot, lambda: not app.is_running)
+
+
 async def test_the_cursor_begins_at_the_culprit_and_opens_the_node_it_is_on(screen: Screen) -> None:
     app = screen(scenarios.storage())
     async with app.run_test(size=(120, 40)) as pilot:
@@ -213,7 +236,7 @@ async def test_a_slow_screen_paints_the_newest_tick_only(
 
 
 def test_keys_are_declared_once_and_help_has_room_beside_the_letters() -> None:
-    keys: Sequence[str] = [c.key for c in COMMANDS]
+    keys: Sequence[str] = [key for c in COMMANDS for key in c.key.split(",")]
     assert len(keys) == len(set(keys))
     assert max(len(c.help) for c in COMMANDS) <= 49
 

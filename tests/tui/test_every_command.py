@@ -64,9 +64,12 @@ EFFECTS: dict[str, tuple[tuple[str, ...], Callable[[Watch], object], tuple[str, 
     "→": (("left",), Watch.chosen_node, ()),
     "pgup": (("enter", "pagedown"), scrolled, ("escape",)),
     "pgdn": (("enter",), scrolled, ("escape",)),
+    "g": (("G",), Watch.chosen_node, ()),
+    "G": (("g",), Watch.chosen_node, ()),
+    "y": ((), lambda app: app.clipboard, ()),
     "z": (("t", "Z"), text, ("escape",)),
     "Z": (("t",), text, ("escape",)),
-    "g": (("t", *["left"] * 3), now_us, ("escape",)),
+    "p": (("t", *["left"] * 3), now_us, ("escape",)),
     "/": ((), typed_below, ("escape",)),
     "o": ((), lambda app: app.reordered, ()),
     "space": ((), stopped, ("space",)),
@@ -79,7 +82,7 @@ EFFECTS: dict[str, tuple[tuple[str, ...], Callable[[Watch], object], tuple[str, 
     "esc": (("w",), shown_page, ()),
     "+": ((), speed, ("minus",)),
     "-": ((), speed, ("plus",)),
-    "j": ((), lambda app: isinstance(app.screen, Ask), ("escape",)),
+    ":": ((), lambda app: isinstance(app.screen, Ask), ("escape",)),
 }
 """By the key as people read it: keys before it, what it changes, keys after it."""
 
@@ -88,7 +91,7 @@ def effect(command: Command) -> tuple[tuple[str, ...], Callable[[Watch], object]
     """Return how to see what a command does; pages and moves in time are alike."""
     if command.action.startswith("page("):
         return (), shown_page, ("escape",)
-    return EFFECTS.get(command.shown) or ((), now_us, ())
+    return EFFECTS.get(command.shown.split()[0]) or ((), now_us, ())
 
 
 def _differs(app: Watch, look: Callable[[Watch], object], was: object) -> bool:
@@ -150,3 +153,25 @@ async def test_in_a_replay(recording: Recording) -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: app.past.whole and app.scene is not None)
         await press_all(app, pilot)
+
+
+async def test_by_mouse_in_a_replay(recording: Recording) -> None:
+    """What the footer names, a click on it does; on the timeline it puts the cursor there."""
+    app, _ = screen(recording, speed=1.0)
+    async with app.run_test(size=(200, 30)) as pilot:
+        await until(pilot, lambda: app.past.whole and app.scene is not None)
+        await to_the_middle(app, pilot)
+        for command in [c for c in app.commands if c.foot == "room" and not c.page]:
+            before, look, after = effect(command)
+            await press(pilot, *before)
+            was = look(app)
+            at = text(app).splitlines()[-1].index(f" {command.shown.split()[0]} {command.name} ")
+            await pilot.click("#foot", offset=(at + 2, 0))
+            await until(pilot, partial(_differs, app, look, was))
+            await press(pilot, *after)
+            assert isinstance(app.screen, Overview), command
+        await press(pilot, "t")
+        await pilot.pause()
+        await pilot.click("#body", offset=(190, 2))
+        await until(pilot, lambda: "before now" in text(app) or "after now" in text(app))
+        assert app.chosen_node() == "gpu02"

@@ -62,12 +62,12 @@ async def test_go_to_a_time(recording: Recording) -> None:
     app, _ = screen(recording)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: at(app) == 44)
-        await pilot.press("space", "j", *"+20", "enter")
+        await pilot.press("space", "colon", *"+20", "enter")
         await until(pilot, lambda: at(app) == 20)
-        await pilot.press("j", *"later", "enter")
+        await pilot.press("colon", *"later", "enter")
         await until(pilot, lambda: any("no time" in str(n.message) for n in app._notifications))
         assert at(app) == 20
-        await pilot.press("j", "escape")
+        await pilot.press("colon", "escape")
         assert at(app) == 20
 
 

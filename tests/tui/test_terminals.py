@@ -1,5 +1,6 @@
 """What a terminal is sent: in the colours that it has, and never in colour alone."""
 
+import base64
 import re
 from dataclasses import replace
 from itertools import combinations
@@ -111,3 +112,18 @@ def test_t09_states_can_be_read_in_256_colours(name: str) -> None:
 
 def _as_256(colour: Color) -> tuple[int, int, int]:
     return colour.downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
+
+
+async def test_only_who_asks_gets_the_answer_into_the_clipboard() -> None:
+    feed = aiter(Feed(SCENARIO.events()))
+    app = Watch(Session(SCENARIO.title, SCENARIO.nodes, 1.0, feed, SCENARIO.judge))
+
+    async def look(pilot: Pilot[int]) -> None:
+        await until_second(pilot, SCENARIO.seconds)
+        await pilot.click("#body")
+        await press(pilot, "w", "escape", "y", "t")
+
+    (copied,) = re.findall(r"\x1b]52;c;([^\x07]*)\x07", await taped(app, (120, 40), look))
+    title, answer, *_ = base64.b64decode(copied).decode().splitlines()
+    assert title == SCENARIO.title
+    assert answer.startswith("STORAGE read   gpu03 waits for reads")

@@ -20,6 +20,7 @@ from gpuwatch.model.text import sanitize
 from gpuwatch.model.view import NodeView
 from gpuwatch.tui.commands import COMMANDS, Command
 from gpuwatch.tui.filter import Filter, read
+from gpuwatch.tui.paint.answer import said
 from gpuwatch.tui.paint.numbers import clock, duration
 from gpuwatch.tui.paint.order import worst_first
 from gpuwatch.tui.paint.spans import Line, Span
@@ -340,6 +341,12 @@ class Watch(Steering):
     def _note(self, text: str | None) -> None:
         if text and text.strip() and self.session.note is not None:
             self.session.note(sanitize(text.strip(), 200))
+
+    def action_copy(self) -> None:
+        """Put the answer into the clipboard of the terminal, which may ask or refuse."""
+        if self.scene is not None:
+            self.copy_to_clipboard("\n".join(said(self.scene)))
+            self.notify("copied the answer", markup=False)
 
     async def action_save(self, suffix: str) -> None:
         """Save what is on the screen, in the folder that gpuwatch was started in."""

@@ -13,15 +13,16 @@ from gpuwatch.tui.paint.numbers import (
     scaled,
 )  # fmt: skip
 from gpuwatch.tui.paint.pane import trouble
-from gpuwatch.tui.paint.spans import Line, Span, clip, ends, safe, whole, width, wrap
+from gpuwatch.tui.paint.spans import Line, Span, clip, ends, plain, safe, whole, width, wrap
 from gpuwatch.tui.paint.steps import first
 from gpuwatch.tui.paint.words import computing, culprits, role_of, state_words
 from gpuwatch.tui.scene import Scene
 
-__all__ = ["answer", "header", "sentence"]
+__all__ = ["answer", "header", "said", "sentence"]
 
 NOTABLE = 1.05
 """A slowdown that is worth a word."""
+COPIED_CELLS, COPIED_LINES = 400, 7
 NAMED = 6
 """Nodes that are named; more are counted."""
 
@@ -83,6 +84,12 @@ def answer(scene: Scene, cells: int, height: int) -> list[Line]:
             body.append((edge, indent, *line))
     body += [(edge,)] * (height - len(body))
     return [clip(line, cells) for line in body[:height]]
+
+
+def said(scene: Scene) -> list[str]:
+    """Return the answer as lines of text, to be told elsewhere."""
+    rows = [plain(line).lstrip("▌ ").rstrip() for line in answer(scene, COPIED_CELLS, COPIED_LINES)]
+    return [safe(scene.title), *filter(None, rows)]
 
 
 def sentence(job: Verdict, cells: int, lines: int) -> list[str]:

@@ -4,21 +4,43 @@ from collections.abc import Sequence
 
 from gpuwatch.tui.commands import Command
 from gpuwatch.tui.paint.numbers import clock, duration
-from gpuwatch.tui.paint.spans import Line, clip, pad, whole, width
+from gpuwatch.tui.paint.spans import Line, clip, pad, width
 from gpuwatch.tui.scene import Scene
 
-__all__ = ["footer", "too_small", "transport"]
+__all__ = ["footer", "pointed_at", "too_small", "transport"]
 
 
 def footer(commands: Sequence[Command], cells: int) -> Line:
     """Return the keys that the footer shows: those that always stand there are its end."""
-    last = tuple(span for c in commands if c.foot == "always" for span in _entry(c))
-    rest = [_entry(c) for c in commands if c.foot == "room"]
-    return pad((*whole([((" ", "text"),), *rest], cells - width(last)), *last), cells)
+    spans = [span for command in _shown(commands, cells) for span in _entry(command)]
+    return pad(((" ", "text"), *spans), cells)
+
+
+def _shown(commands: Sequence[Command], cells: int) -> list[Command]:
+    """Return the commands that the footer has room for, in its order."""
+    last = [c for c in commands if c.foot == "always"]
+    room = cells - 1 - sum(width(_entry(c)) for c in last)
+    first: list[Command] = []
+    for command in (c for c in commands if c.foot == "room"):
+        needed = width(_entry(command))
+        if needed <= room:
+            first.append(command)
+            room -= needed
+    return first + last
+
+
+def pointed_at(commands: Sequence[Command], cells: int, x: int) -> Command | None:
+    """Return the command of the footer that stands in a cell."""
+    end = 1
+    for command in _shown(commands, cells):
+        begin, end = end, end + width(_entry(command))
+        if begin <= x < end:
+            return command
+    return None
 
 
 def _entry(command: Command) -> Line:
-    return ((command.shown, "key"), (f" {command.name}  ", "dim"))
+    return ((command.shown.split()[0], "key"), (f" {command.name}  ", "dim"))
 
 
 def transport(

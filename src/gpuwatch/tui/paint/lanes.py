@@ -53,6 +53,10 @@ class Sight:
         """A moment in the last bucket."""
         return (self.first + self.buckets - 1) * self.bucket_us
 
+    def moment(self, column: int) -> int:
+        """Return the middle of the bucket that is drawn in a column."""
+        return (self.first + column) * self.bucket_us + self.bucket_us // 2
+
     def column(self, moment_us: int) -> int:
         """Return where a moment is drawn; outside of 0 to `buckets` it is not in sight."""
         return moment_us // self.bucket_us - self.first

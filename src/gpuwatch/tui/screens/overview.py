@@ -170,7 +170,8 @@ class Overview(Page):
         return rows
 
     @on(Canvas.Clicked, "#body")
-    def _clicked(self, message: Canvas.Clicked) -> None:
+    async def _clicked(self, message: Canvas.Clicked) -> None:
+        """Choose the node that a click points at; the chosen one opens."""
         if self.stage.scene is None:
             return
         cut = self.cut(*self.stage.size)
@@ -181,7 +182,11 @@ class Overview(Page):
         elif cut.map:
             x = (message.x - picture.LABEL - 1) // self._map.each
         if 0 <= y < len(rows) and x >= 0:
-            self.stage.choose(rows[y][min(x, len(rows[y]) - 1)])
+            name = rows[y][min(x, len(rows[y]) - 1)]
+            if name == self.stage.chosen_node():
+                await self.app.run_action("page('detail')")
+            else:
+                self.stage.choose(name)
 
 
 def _panes(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
+from textual import on
 from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.screen import Screen
@@ -11,7 +12,7 @@ from textual.screen import Screen
 from gpuwatch.model.view import NodeView
 from gpuwatch.tui.commands import Command
 from gpuwatch.tui.paint.answer import answer, header
-from gpuwatch.tui.paint.bar import footer, too_small, transport
+from gpuwatch.tui.paint.bar import footer, pointed_at, too_small, transport
 from gpuwatch.tui.paint.plan import MIN_HEIGHT, MIN_WIDTH, Plan, plan
 from gpuwatch.tui.paint.spans import Line
 from gpuwatch.tui.scene import Scene
@@ -168,6 +169,13 @@ class Page(Screen[None]):
         """Scroll by so many lines."""
         del right
         self.body.scroll_to(y=self.body.scroll_offset.y + down, animate=False)
+
+    @on(Canvas.Clicked, "#foot")
+    async def _key_clicked(self, message: Canvas.Clicked) -> None:
+        """Do what a click in the footer points at."""
+        command = pointed_at(self._keys_shown(), self.stage.size.width, message.x)
+        if command is not None:
+            await self.app.run_action(command.action)
 
     def text(self) -> str:
         """Return what is on the page as text."""

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
+from textual import on
+
 from gpuwatch.tui.history import Key
 from gpuwatch.tui.paint.lanes import ZOOMS, Sight, closest, facts, nodes_of, row, scale, sight
 from gpuwatch.tui.paint.log import log
 from gpuwatch.tui.paint.plan import Plan
 from gpuwatch.tui.paint.spans import Line
+from gpuwatch.tui.paint.timeline import LABEL
 from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.screens.page import Page, Stage
+from gpuwatch.tui.widgets.canvas import Canvas
 
 __all__ = ["Timeline"]
 
@@ -31,6 +35,7 @@ class Timeline(Page):
         super().__init__(stage)
         self._zoom: int | None = None
         self._cursor_us: int | None = None
+        self._shown: Sequence[Key] = ()
 
     def heading(self, cut: Plan, cells: int) -> list[Line]:
         """Return the scale and the job's lane."""
@@ -43,7 +48,7 @@ class Timeline(Page):
         lines = self.stage.size.height - cut.answer - 2 - self.bar_lines - FIXED
         room = lines - (FACTS if lines >= 2 * FACTS else LEAST)
         seen, chosen = self._sight(scene, cells), self.stage.chosen_node()
-        keys = self._keys(scene, room)
+        keys = self._shown = self._keys(scene, room)
 
         @lru_cache(maxsize=256)
         def paint(y: int) -> Line:
@@ -79,6 +84,18 @@ class Timeline(Page):
         last = max(now, scene.history.until_us)
         self._cursor_us = None if there >= last else there
         self.repaint()
+
+    @on(Canvas.Clicked, "#body")
+    def _clicked(self, message: Canvas.Clicked) -> None:
+        """Put the cursor where a click points at: on a node, at a moment."""
+        scene = self.stage.scene
+        if scene is None or not 0 <= message.y < len(self._shown):
+            return
+        seen = self._sight(scene, self.stage.size.width)
+        if message.x > LABEL:
+            there = seen.moment(message.x - LABEL - 1)
+            self._cursor_us = None if there >= scene.history.until_us else there
+        self.stage.choose(self._shown[message.y][0])
 
     def action_zoom(self, step: int) -> None:
         """Look at a longer or a shorter time."""
