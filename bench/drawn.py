@@ -1,10 +1,12 @@
 """Events of jobs of any size and length, drawn from a short recording of real kernels.
 
 Each node is eight ranks; each rank, its GPU, port, threads and connections go their own way through
-the seconds of a recorded node: mostly on to the next second, now and then to any other. Counters
+the seconds of a recorded node: mostly on to the next second, now and then to any other; or all go
+through the same ones. Counters
 grow by what they grew in that second, times a little noise, so that nothing comes twice.
 """
 
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -50,22 +52,30 @@ class _Walk:
     """One rank's way through the seconds of a node: which rows it has, and their values."""
 
     def __init__(
-        self, seconds: Sequence[Second], scopes: Sequence[int], rank: int, seed: str
+        self,
+        seconds: Sequence[Second],
+        scopes: Sequence[int],
+        rank: int,
+        seed: str,
+        order: Sequence[int],
     ) -> None:
         self._seconds = seconds
         self._scopes = scopes
         self._rank = rank
         self._random = random.Random(seed)
+        self._order = itertools.cycle(order) if order else None
         self._at = self._random.randrange(len(seconds))
         self._totals: dict[tuple[int, Labels], list[Any]] = {}
 
     def step(self) -> dict[int, list[Row]]:
         """Go on by a second."""
-        before = self._at
-        self._at += 1
-        if self._at == len(self._seconds) or self._random.random() > ON:
+        if self._order is not None:
+            self._at = next(self._order)
+        elif self._at + 1 == len(self._seconds) or self._random.random() > ON:
             self._at = self._random.randrange(1, len(self._seconds))
-            before = self._at - 1
+        else:
+            self._at += 1
+        before = self._at - 1
         return {
             scope: list(self._rows(scope, self._seconds[before][scope])) for scope in self._scopes
         }
@@ -113,14 +123,18 @@ def _other(label: Label, by: int) -> Label:
 class _Node:
     """A node of eight ranks."""
 
-    def __init__(self, name: str, hello: Hello, seconds: Sequence[Second]) -> None:
+    def __init__(
+        self, name: str, hello: Hello, seconds: Sequence[Second], order: Sequence[int]
+    ) -> None:
         self.name = name
         self.hello = hello
         places = range(len(catalogue.SCOPES))
         own = [p for p in places if catalogue.SCOPES[p] in OF_NODE]
         each = [p for p in places if catalogue.SCOPES[p] not in OF_NODE]
-        self._walks = [_Walk(seconds, own, 0, name)]
-        self._walks += [_Walk(seconds, each, rank, f"{name} {rank}") for rank in range(RANKS)]
+        self._walks = [_Walk(seconds, own, 0, name, order)]
+        self._walks += [
+            _Walk(seconds, each, rank, f"{name} {rank}", order) for rank in range(RANKS)
+        ]
         self.random = random.Random(name)
 
     def tables(self) -> tuple[tuple[Row, ...], ...]:
@@ -132,13 +146,26 @@ class _Node:
 
 
 class Job:
-    """A job of so many nodes of eight ranks: `seconds()` is what a feed would bring."""
+    """A job of so many nodes of eight ranks: `seconds()` is what a feed would bring.
 
-    def __init__(self, source: Path, nodes: int, start_us: int = 1_790_000_000_000_000) -> None:
+    Args:
+        source: a recording.
+        nodes: how many.
+        start_us: wall clock.
+        order: the seconds that all ranks go through together, over and over; none: each goes its own way.
+    """
+
+    def __init__(
+        self,
+        source: Path,
+        nodes: int,
+        start_us: int = 1_790_000_000_000_000,
+        order: Sequence[int] = (),
+    ) -> None:
         self._kinds = recorded(source)
         self.names = [f"gpu{number:03}" for number in range(1, nodes + 1)]
         self._nodes = [
-            _Node(name, *self._kinds[place % len(self._kinds)])
+            _Node(name, *self._kinds[place % len(self._kinds)], order)
             for place, name in enumerate(self.names)
         ]
         self._start_us = start_us

@@ -32,9 +32,8 @@ AHEAD = 2000
 ATOP_S = 60
 
 
-def record(place: Path, nodes: int, seconds: int, limits: Limits) -> float:
+def record(place: Path, job: Job, seconds: int, limits: Limits) -> float:
     """Record a job; return the CPU seconds of all threads but the one that draws and judges."""
-    job = Job(SOURCE, nodes)
     judge, cluster = Judge(), Cluster(job.names, 1.0)
     facts = Session(
         job="bench", nodes=tuple(job.names), interval_s=1.0, version="bench",
@@ -94,9 +93,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         usual = Limits(queue=1 << 16)
-        record(folder / "open", nodes, HOUR_S - 60, usual)
+        record(folder / "open", Job(SOURCE, nodes), HOUR_S - 60, usual)
         open_mb = megabytes(folder / "open")
-        cpu_s = record(folder / "merged", nodes, HOUR_S + LOG_S, usual)
+        cpu_s = record(folder / "merged", Job(SOURCE, nodes), HOUR_S + LOG_S, usual)
         merged_mb = max(e.bytes for e in manifest.read(Folder(folder / "merged"))[0].values()) / 1e6
         beside_mb = atop_mb(folder)
     print(

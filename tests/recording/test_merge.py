@@ -89,6 +89,23 @@ def test_merged_they_tell_what_they_told(bench: Maker) -> None:
         assert found.event_no_at(wall(no)) == no
 
 
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_from_any_event_on_it_tells_what_it_told(bench: Maker, is_merged: bool) -> None:
+    made = filled(bench)
+    found = reader.open_recording(made.directory)
+    events, shown = list(found.events()), list(found.shown())
+    if is_merged:
+        merged(made)
+    found = reader.open_recording(made.directory)
+    for no in range(-1, PARTS * LONG, 7):
+        chunks = list(found.chunks(no, no + 5))
+        told = [(s.event_no, s.verdict) for chunk in chunks for s in chunk.shown]
+        assert [e for chunk in chunks for e in chunk.events] == events[no + 1 :]
+        assert told == [(n, verdict) for n, verdict in shown if n > no]
+        ends = [chunk.events[-1].event_no for chunk in chunks if chunk.events]
+        assert ends == sorted({*ends, min(no + 5, PARTS * LONG - 1)})
+
+
 def test_it_is_smaller(bench: Maker) -> None:
     made = filled(bench)
     before = sum(entry.bytes for entry in made.manifest.entries.values())

@@ -8,14 +8,12 @@ from typing import Protocol
 from gpuwatch.model.event import AnyEvent, Tick
 from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.model.view import NodeView, View
-from gpuwatch.recording import JudgeState
 from gpuwatch.recording.reader import Chunk, Recording
 
 __all__ = ["RecordedJudge", "Replay", "Told", "ahead"]
 
 RUN_UP_US = 10_000_000
-"""A seek starts at the last judge state at least so long before its target, so that rates and
-short windows are filled when it arrives: with a state a minute it runs at most 70 s forward."""
+"""A seek starts so long before its target, so that rates and short windows are filled when it arrives."""
 GAP_US = 5_000_000
 """Stretches without any event that are longer (twelve ticks, if that is more) are skipped."""
 
@@ -41,7 +39,6 @@ class Replay:
         running_up: whether this is before the target of a seek, and not paced.
         at_end: whether all has been played.
         closed: whether `close` was called.
-        judge_state: that the pass began from; None from the beginning.
     """
 
     def __init__(self, recording: Recording, speed: float | None = 1.0) -> None:
@@ -51,7 +48,6 @@ class Replay:
         self.running_up = False
         self.at_end = False
         self.closed = False
-        self.judge_state: JudgeState | None = None
         self._speed = speed
         self._paused = False
         self._steps = 0
@@ -111,9 +107,9 @@ class Replay:
     async def play(self) -> AsyncGenerator[AnyEvent, None]:
         """Yield the events of one pass."""
         self.at_end = False
-        wanted, chunks = await self._cue()
-        for standing in self.judge_state.standing if self.judge_state else ():
-            yield standing
+        wanted, standing, chunks = await self._cue()
+        for event in standing:
+            yield event
         async with contextlib.aclosing(ahead(chunks)) as parts:
             async for chunk in parts:
                 self._shown = {shown.event_no: shown.verdict for shown in chunk.shown}
@@ -127,20 +123,18 @@ class Replay:
         while self._speed is not None and not self._leaving:
             await self._change(None)
 
-    async def _cue(self) -> tuple[int, Iterator[Chunk]]:
-        """Return the number of the event that is sought, and the parts that lead there."""
+    async def _cue(self) -> tuple[int, Sequence[AnyEvent], Iterator[Chunk]]:
+        """Return the number of the event that is sought, what stands before, and the parts that lead there."""
         target_us, self._target_us = self._target_us, None
         self._clock = _Clock(0.0 if self._paused else self._speed)
-        self.judge_state = None
         if target_us is None:
-            return 0, self.recording.chunks()
-        wanted, self.judge_state = await asyncio.to_thread(self._find, target_us)
-        start = -1 if self.judge_state is None else self.judge_state.event_no
-        return wanted, self.recording.chunks(start)
+            return 0, (), self.recording.chunks()
+        return await asyncio.to_thread(self._find, target_us)
 
-    def _find(self, target_us: int) -> tuple[int, JudgeState | None]:
-        before = self.recording.event_no_at(target_us - RUN_UP_US)
-        return self.recording.event_no_at(target_us), self.recording.judge_state_before(before)
+    def _find(self, target_us: int) -> tuple[int, Sequence[AnyEvent], Iterator[Chunk]]:
+        begin, wanted = map(self.recording.event_no_at, (target_us - RUN_UP_US, target_us))
+        standing = self.recording.standing_before(begin)
+        return wanted, standing, self.recording.chunks(begin - 1, wanted)
 
     @property
     def _leaving(self) -> bool:

@@ -64,17 +64,31 @@ class Part(NamedTuple):
 EMPTY = Chunk((), (), ())
 
 
-def slices(entry: Entry, after_event_no: int) -> list[tuple[int, int] | None]:
-    """Divide a merged segment at judge states, where what is shown is told anew."""
-    if entry.first is None or not entry.extent or not entry.judge_states:
+def slices(
+    entry: Entry, after_event_no: int, until_event_no: int | None
+) -> list[tuple[int, int] | None]:
+    """Divide a segment into the events that are read at once; None: all of it.
+
+    Args:
+        entry: of the segment.
+        after_event_no: of the last event that is not wanted.
+        until_event_no: of an event that is to be the last of a slice; None: no matter which.
+    """
+    reach = entry.extent
+    if not reach:
         return [None]
     samples = entry.tables["node"].rows if "node" in entry.tables else 0
     count = max(1, min(len(entry.judge_states), -(-samples // CHUNK_SAMPLES)))
     step = -(-len(entry.judge_states) // count)
-    ends = [*entry.judge_states[step - 1 :: step], entry.extent.last_event_no]
-    ends = sorted({end for end in ends if end > after_event_no})
-    begins = [after_event_no + 1, *(end + 1 for end in ends)]
-    return list(zip(begins, ends, strict=False))
+    ends = {*entry.judge_states[step - 1 :: step or 1], reach.last_event_no}
+    if until_event_no is not None and until_event_no < reach.last_event_no:
+        # What follows is read ahead meanwhile, and is in the way of who seeks on at once.
+        ends |= {until_event_no, min(until_event_no + CHUNK_SAMPLES, reach.last_event_no)}
+    elif entry.first is None and after_event_no < reach.first_event_no:
+        return [None]
+    later = sorted(end for end in ends if end > after_event_no)
+    begins = [after_event_no + 1, *(end + 1 for end in later)]
+    return list(zip(begins, later, strict=False))
 
 
 def chunk_of(records: list[Record], after_event_no: int) -> Chunk:

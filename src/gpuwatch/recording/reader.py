@@ -9,13 +9,14 @@ been merged since, the manifest is asked again. What is damaged or gone becomes 
 import bisect
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
 import polars as pl
 
 from gpuwatch.errors import RecordingError
-from gpuwatch.model.event import AnyEvent, Sample
+from gpuwatch.model.event import AnyEvent, Hello, Link, Sample
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.recording import manifest, rows, schema, segment, session, told, wal
 from gpuwatch.recording.chunk import EMPTY, SCOPES, Chunk, Part, chunk_of, damaged, slices
@@ -74,20 +75,18 @@ class Recording:
         self._layout = Layout(facts.rows())
         self._gaps: dict[tuple[int, str], Gap] = {}
         self._segments = Segments(held, self._mark, self._refresh)
-        # Logs first: one that is sealed meanwhile has its line in the manifest before it goes.
-        logs = self._logs()
-        self._entries, damaged = manifest.read(held)
-        self._parts = sorted(self._entries.keys() | logs)
-        if damaged:
+        if damaged := self.refresh():
             self._mark(0, Gap(None, None, f"{damaged} lines of the manifest are damaged"))
         for part, gap in manifest.missing(self._entries, self._parts):
             self._mark(part, gap)
 
-    def refresh(self) -> None:
-        """Take note of what has been sealed, merged or begun since it was opened."""
+    def refresh(self) -> int:
+        """Take note of what has been sealed, merged or begun; return how many lines are damaged."""
+        # Logs first: one that is sealed meanwhile has its line in the manifest before it goes.
         logs = self._logs()
-        self._entries = manifest.read(self.held)[0]
+        self._entries, damaged = manifest.read(self.held)
         self._parts = sorted(self._entries.keys() | logs)
+        return damaged
 
     @property
     def empty(self) -> bool:
@@ -114,13 +113,16 @@ class Recording:
         """What could not be read, as far as it has been read; in order."""
         return tuple(self._gaps[key] for key in sorted(self._gaps))
 
-    def chunks(self, after_event_no: int = -1) -> Iterator[Chunk]:
+    def chunks(
+        self, after_event_no: int = -1, until_event_no: int | None = None
+    ) -> Iterator[Chunk]:
         """Yield the parts that have events after one, each read when it is asked for.
 
         Events are in order and come once, also where a log and a segment both have them.
 
         Args:
             after_event_no: of the last event that is not wanted.
+            until_event_no: of one with which a chunk is to end, as it is waited for.
         """
         last = after_event_no
 
@@ -129,7 +131,7 @@ class Recording:
             entry = self._entries.get(part)
             if entry and entry.extent and entry.extent.last_event_no <= last:
                 return
-            for chunk in self._chunks(part, last):
+            for chunk in self._chunks(part, last, until_event_no):
                 last = chunk.events[-1].event_no if chunk.events else last
                 yield chunk
 
@@ -149,15 +151,10 @@ class Recording:
     def judge_states(self) -> Iterator[JudgeState]:
         """Yield all judge states, in order."""
         last = -(2**63)
-
-        def read(part: int) -> Iterator[JudgeState]:
-            nonlocal last
-            for state in self._judge_states(part):
-                if state.event_no > last:
-                    last = state.event_no
-                    yield state
-
-        yield from self._each_part(read)
+        for state in self._each_part(lambda part: iter(self._judge_states(part))):
+            if state.event_no > last:
+                last = state.event_no
+                yield state
 
     def judge_state_before(self, event_no: int) -> JudgeState | None:
         """Return the last judge state that was taken at or before an event."""
@@ -172,6 +169,26 @@ class Recording:
             if found:
                 return found[-1]
         return None
+
+    def standing_before(self, event_no: int) -> tuple[Hello | Link, ...]:
+        """Return the last hello and the last link change of every node before an event."""
+        state = self.judge_state_before(event_no - 1)
+        since = -1 if state is None else state.event_no
+
+        def read(part: int) -> Iterator[Record]:
+            reach = self._extent(part)
+            if reach and reach.last_event_no > since and reach.first_event_no < event_no:
+                source = self._source(part)
+                yield from (
+                    self._segments.notes(source, (since + 1, event_no - 1))
+                    if isinstance(source, Entry)
+                    else source
+                )
+
+        told = [*(state.standing if state else ()), *self._each_part(read)]
+        before = [e for e in told if isinstance(e, Hello | Link) and e.event_no < event_no]
+        before.sort(key=attrgetter("event_no"))
+        return tuple({(event.node, type(event)): event for event in before}.values())
 
     def event_no_at(self, wall_us: int) -> int:
         """Return the number of the first event that came at or after a time.
@@ -314,14 +331,18 @@ class Recording:
         records = [] if part in self._entries else self._log(part)
         return self._entries.get(part, records)
 
-    def _chunks(self, part: int, after_event_no: int) -> Iterator[Chunk]:
+    def _chunks(
+        self, part: int, after_event_no: int, until_event_no: int | None
+    ) -> Iterator[Chunk]:
         """Yield what a part has after an event: a log or a sealed one at once, a merged in slices.
 
         Raises:
             Replaced: when it has been merged since.
         """
         source = self._source(part)
-        stretches = slices(source, after_event_no) if isinstance(source, Entry) else [None]
+        stretches = (
+            slices(source, after_event_no, until_event_no) if isinstance(source, Entry) else [None]
+        )
         for within in stretches:
             with collector_paused():
                 records = (
@@ -346,9 +367,8 @@ class Recording:
         try:
             content = self.held.read(wal.name(part), MAX_LOG)
         except FileNotFoundError:
-            self._entries = manifest.read(self.held)[0]
+            self.refresh()
             if part not in self._entries:
-                self._parts = sorted(self._entries.keys() | self._logs())
                 if any(entry.begin <= part < entry.segment for entry in self._entries.values()):
                     raise Replaced from None
                 self._mark(part, Gap(None, None, f"log {part}: missing"))

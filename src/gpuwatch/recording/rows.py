@@ -48,17 +48,27 @@ def events(laid: Mapping[str, pl.DataFrame]) -> list[AnyEvent]:
     return found
 
 
-def shown(frame: pl.DataFrame) -> list[Shown]:
+def shown(frame: pl.DataFrame, begin: int = -(2**63)) -> list[Shown]:
     """Return the verdicts of a fitted `shown` table.
+
+    Args:
+        frame: from where one is told in full.
+        begin: `event_no` of the first that is wanted.
 
     Raises:
         ValueError: when a cell does not hold a verdict.
     """
     found: list[Shown] = []
+    told: str | None = None
+    verdict: JobVerdict | None = None
     for wall, no, text in _cells(frame):
-        if text is None and not found:
+        if text is not None:
+            told, verdict = text, None
+        if no < begin:
+            continue
+        if told is None:
             raise ValueError("the first verdict is missing")
-        verdict = found[-1].verdict if text is None else _VERDICT.decode(text)
+        verdict = verdict or _VERDICT.decode(told)
         found.append(Shown(event_no=no, wall_us=wall, verdict=verdict))
     return found
 

@@ -39,19 +39,36 @@ class Segments:
         """Read a segment's records; a table that is damaged is marked, the others are read."""
         for gap in entry.gaps:
             self._mark(entry.segment, gap)
+        begin, end = within or (-(2**63), 2**63 - 1)
+        # A verdict that did not change is told no more, up to the next judge state.
+        told = max((no + 1 for no in entry.judge_states if no < begin), default=-(2**63))
         laid = {
             name: frame
             for name in schema.played()
-            if (frame := self.table(entry, name, within)) is not None
+            if (
+                frame := self.table(
+                    entry, name, within and (told if name == "shown" else begin, end)
+                )
+            )
+            is not None
         }
         records: list[Record] = []
         try:
             records += rows.events(laid)
-            records += rows.shown(laid["shown"]) if "shown" in laid else ()
+            records += rows.shown(laid["shown"], begin) if "shown" in laid else ()
             records += rows.judge_states(laid["judge_state"]) if "judge_state" in laid else ()
         except segment.READ_ERRORS as error:
             self.mark(entry, "", error)
         return records
+
+    def notes(self, entry: Entry, within: tuple[int, int]) -> Sequence[Record]:
+        """Read what happened besides samples and ticks, from an event to another."""
+        found = {name: self.table(entry, name, within) for name in ("link", "event")}
+        try:
+            return rows.events({name: frame for name, frame in found.items() if frame is not None})
+        except segment.READ_ERRORS as error:
+            self.mark(entry, "", error)
+            return []
 
     def scan(self, entry: Entry, name: str, columns: dict[str, Any]) -> list[pl.LazyFrame]:
         """Return a table of a segment, as one frame; none when it is not there or damaged."""
