@@ -1,10 +1,10 @@
 """Nodes that cannot be watched, and a node that lies: each is shown as what it is, alone."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +64,32 @@ def odd_job(tmp_path: Path) -> Iterator[Path]:
         yield job
 
 
+def recording(job: Path, out: Path) -> "subprocess.Popen[str]":
+    """Start to record a job; it tells on stderr how far it is."""
+    return subprocess.Popen(
+        [*COMMAND, "record", str(job), "--out", str(out)],
+        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def until(process: "subprocess.Popen[str]", pattern: str) -> list[str]:
+    """Return the lines that are told up to the one that is waited for."""
+    assert process.stderr is not None
+    lines: list[str] = []
+    while not (lines and re.search(pattern, lines[-1])):
+        lines.append(process.stderr.readline())
+        assert lines[-1], lines
+    return lines
+
+
+def acknowledged(process: "subprocess.Popen[str]", number: int) -> list[str]:
+    """Return the lines up to the one that tells that so many events are on disk, or more."""
+    lines = until(process, "^event ")
+    while int(lines[-1].split()[1]) < number:
+        lines += until(process, "^event ")
+    return lines
+
+
 def all_text(recording: Path) -> str:
     """Return every word of every table, and every raw byte."""
     raw = b"".join(f.read_bytes() for f in recording.rglob("*") if f.is_file())
@@ -80,11 +106,14 @@ def test_each_odd_node_is_told_with_its_reason_and_the_others_stream(
     tmp_path: Path, odd_job: Path, hostile_rank: None
 ) -> None:
     out = tmp_path / "recording"
-    done = run_gpuwatch("record", odd_job, "--out", out, "--for", "7s")
-    assert done.returncode == 4
-    assert "2 of 3 nodes could not be reached" in done.stderr
-    assert "no python3: tried /nonexistent/python3" in done.stderr
-    assert "Traceback" not in done.stderr
+    process = recording(odd_job, out)
+    told = "".join([*acknowledged(process, 12), *until(process, "1 of 3 nodes")])
+    process.send_signal(signal.SIGINT)
+    told += process.communicate()[1]
+    assert process.returncode == 4
+    assert "2 of 3 nodes could not be reached" in told
+    assert "no python3: tried /nonexistent/python3" in told
+    assert "Traceback" not in told
     text = all_text(out)
     assert "no libnvidia-ml.so.1" in text
     table = open_recording(out).table("thread_group").collect()
@@ -93,28 +122,18 @@ def test_each_odd_node_is_told_with_its_reason_and_the_others_stream(
     assert all(group.isprintable() for group in table["group"])
     report = run_gpuwatch("report", out)
     assert report.returncode == 0
-    assert "\x1b" not in done.stderr + report.stdout
-    assert SECRET not in text + report.stdout + done.stderr
+    assert "\x1b" not in told + report.stdout
+    assert SECRET not in text + report.stdout + told
 
 
 def test_a_killed_recorder_keeps_what_it_acknowledged_and_no_secret(
     tmp_path: Path, odd_job: Path, hostile_rank: None
 ) -> None:
     out = tmp_path / "recording"
-    process = subprocess.Popen(
-        [*COMMAND, "record", str(odd_job), "--out", str(out)],
-        env=environment(), stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    acknowledged = 0
-    deadline = time.monotonic() + 40
-    while acknowledged < 12:
-        assert time.monotonic() < deadline
-        line = process.stderr.readline()
-        if line.startswith("event "):
-            acknowledged = int(line.split()[1])
+    process = recording(odd_job, out)
+    last = int(acknowledged(process, 12)[-1].split()[1])
     process.send_signal(signal.SIGKILL)
     process.communicate()
     numbers = [event.event_no for event in open_recording(out).events()]
-    assert numbers[: acknowledged + 1] == list(range(acknowledged + 1))
+    assert numbers[: last + 1] == list(range(last + 1))
     assert SECRET not in all_text(out)
