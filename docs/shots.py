@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import cairosvg
-from textual.pilot import Pilot
 
 import gpuwatch.recording
 from gpuwatch.feed.replay import RecordedJudge, Replay
+from gpuwatch.model.event import AnyEvent, Tick
+from gpuwatch.model.verdict import JobVerdict
+from gpuwatch.model.view import View
 from gpuwatch.tui import Session, Watch
+from gpuwatch.tui.recorded import judged
 
 FONT = "DejaVu Sans Mono"
 FONT_PX = 20.26
@@ -42,24 +45,23 @@ SHOTS = (
     Shot("light", AT_S, theme="light"),
     Shot("small", AT_S, size=(80, 24)),
     Shot("why", AT_S, keys=("w",)),
-    Shot("node", AT_S, size=(120, 50), keys=("enter",)),
+    Shot("node", AT_S, keys=("enter",)),
+    Shot("timeline", AT_S, size=(120, 24), keys=("t",)),
 )
 
 
 async def take(recording: Path, shot: Shot) -> str:
     """Return a picture as SVG."""
     played = gpuwatch.recording.open(recording)
-    deck = Replay(played, 64.0)
-    facts = played.session
-    app = Watch(
-        Session(
-            facts.job, facts.nodes, facts.interval_s, deck, RecordedJudge(deck), theme=shot.theme
-        )
-    )
-    until_us = min(deck.span[1] - 500_000, round(deck.span[0] + shot.at_s * 1e6))
-    async with app.run_test(size=shot.size) as pilot:
-        async with asyncio.timeout(DEADLINE_S):
-            await _reach(app, pilot, until_us)
+    deck, facts = Replay(played, None), played.session
+    session = Session(
+        facts.job, facts.nodes, facts.interval_s, deck, RecordedJudge(deck), theme=shot.theme,
+        sinks=(Stop(deck, deck.span[0] + round(shot.at_s * 1e6)),), whole=lambda: judged(played.chunks()),
+    )  # fmt: skip
+    app = Watch(session)
+    async with app.run_test(size=shot.size) as pilot, asyncio.timeout(DEADLINE_S):
+        while not (app.past.whole and deck.paused):
+            await pilot.pause(0.01)
         deck.speed = 1.0
         await pilot.press(*shot.keys)
         app.repaint()
@@ -67,9 +69,20 @@ async def take(recording: Path, shot: Shot) -> str:
         return app.export_screenshot(title=facts.job)
 
 
-async def _reach(app: Watch, pilot: Pilot[int], wall_us: int) -> None:
-    while app.scene is None or app.scene.view.wall_us < wall_us:
-        await pilot.pause(0.01)
+class Stop:
+    """Lets a replay stand still at the first tick of a moment."""
+
+    def __init__(self, deck: Replay, wall_us: int) -> None:
+        self._deck = deck
+        self._wall_us = wall_us
+
+    def event(self, event: AnyEvent) -> None:
+        """Take one event."""
+
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
+        """Take the verdict of one tick."""
+        del view, verdict
+        self._deck.paused = tick.wall_us >= self._wall_us
 
 
 def with_font(svg: str) -> str:

@@ -14,6 +14,9 @@ from textual.pilot import Pilot
 
 import gpuwatch.recording
 from gpuwatch.feed.replay import RecordedJudge, Replay
+from gpuwatch.model.event import AnyEvent, Tick
+from gpuwatch.model.verdict import JobVerdict
+from gpuwatch.model.view import View
 from gpuwatch.tui import Session, Watch
 from gpuwatch.tui.recorded import judged
 from gpuwatch.tui.screens.page import Page
@@ -74,22 +77,32 @@ def test_odd_jobs(
     assert snap_compare(screen(scenario, theme), terminal_size=size, run_before=ready)
 
 
+class Stop:
+    """Lets a replay stand still at one tick."""
+
+    def __init__(self, deck: Replay) -> None:
+        self._deck = deck
+
+    def event(self, event: AnyEvent) -> None:
+        pass
+
+    def judged(self, tick: Tick, view: View, verdict: JobVerdict) -> None:
+        self._deck.paused = tick.wall_us >= self._deck.span[0] + AT_US
+
+
 @asynccontextmanager
 async def replayed(theme: str, *, ascii: bool = False) -> AsyncIterator[tuple[Watch, Pilot[int]]]:  # noqa: A002 - what it is called
     """Run the screen on a recording that stands still."""
     recording = gpuwatch.recording.open(RECORDING)
-    deck, facts = Replay(recording), recording.session
-    deck.paused = True
+    deck, facts = Replay(recording, None), recording.session
     session = Session(
         facts.job, facts.nodes, facts.interval_s, deck, RecordedJudge(deck), theme=theme,
-        ascii=ascii, whole=lambda: judged(recording.chunks()),
+        ascii=ascii, sinks=(Stop(deck),), whole=lambda: judged(recording.chunks()),
     )  # fmt: skip
     app = Watch(session)
-    there = deck.span[0] + AT_US
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.past.whole and app.past.changes != [])
-        app.seek(there)
-        await until(pilot, lambda: app.scene is not None and app.scene.view.wall_us >= there)
+        await until(pilot, lambda: app.past.whole and deck.paused)
+        deck.speed = 1.0
         yield app, pilot
 
 

@@ -3,6 +3,7 @@
 import re
 
 import msgspec
+from rich.cells import cell_len
 
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.verdict import Culprit, Verdict
@@ -14,7 +15,6 @@ from gpuwatch.verdict.advice import Advice, Known, advise, known, medium
 __all__ = ["first", "steps"]
 
 KIND = 11
-RECENT_S = 30.0
 ROWS = 3
 """Lines of a command or a text, at most."""
 _NAMED = re.compile(r"(\w+) (\S+) of ")
@@ -30,8 +30,10 @@ def steps(scene: Scene, verdict: Verdict, cells: int) -> list[Line]:
 def _step(step: Advice, facts: Known, room: int) -> list[Line]:
     rows: list[Line] = []
     if step.command is not None:
-        rows = [((row, "strong"),) for row in wrap(safe(step.command), room, ROWS)]
-        rows[-1] = (*rows[-1], (_where(facts), "dim"))
+        where = _where(facts)
+        beside = max(20, room - cell_len(where))
+        rows = [((row, "strong"),) for row in wrap(safe(step.command), beside, ROWS)]
+        rows[-1] = (*rows[-1], (where, "dim"))
     said = "text" if step.command is None else "dim"
     rows += [((row, said),) for row in wrap(step.text, room, ROWS)]
     role = "warn" if step.kind == "makes load" else "dim"
@@ -106,8 +108,8 @@ def _rank(culprit: Culprit) -> str | None:
 
 def _mount(node: NodeView, culprits: tuple[Culprit, ...]) -> str | None:
     """Return where the server to blame is mounted, or the only one that there is."""
-    window = node.window(RECENT_S)  # a long list is not read each tick
-    rows = window.seen("mount") if window is not None else ()
+    told = (point.sample.rows("mount") for point in reversed(node.points))
+    rows = [row.labels for row in next(filter(None, told), ())]  # a long list is not read each tick
     blamed = [c.id for c in culprits if c.kind == "mount"]
     paths = [
         str(m[0]) for m in rows if str(m[1]).startswith("nfs") and (not blamed or m[2] in blamed)
