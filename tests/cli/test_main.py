@@ -1,13 +1,18 @@
 """The command line as a person meets it: real processes, one line for every mistake, exit codes."""
 
+import os
+import signal
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
-from gpuwatch_process import environment, run_gpuwatch
+from gpuwatch_process import COMMAND, environment, run_gpuwatch
+from sshd import wait_until
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -131,3 +136,31 @@ def test_init_writes_a_file_once(tmp_path: Path) -> None:
     assert "no such file" in refused(
         run_gpuwatch("init", "gpu1", "--out", "none/job.yaml", cwd=tmp_path)
     )
+
+
+SQUEUE = '#!/bin/sh\necho asked > "$0.asked"\nexec sleep 60\n'
+
+
+@pytest.mark.parametrize("command", ["doctor", "snapshot"])
+@pytest.mark.parametrize("phase", ["squeue", "login"])
+def test_an_interrupt_ends_a_start_that_waits(command: str, phase: str, tmp_path: Path) -> None:
+    """For whatever it waits: no traceback, no word, and at once."""
+    squeue, job = tmp_path / "squeue", tmp_path / "job.yaml"
+    squeue.write_text(SQUEUE)
+    squeue.chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as silent, ExitStack() as caller:
+        silent.settimeout(20)
+        port = silent.getsockname()[1]
+        job.write_text(f"nodes: [{{name: n, host: 127.0.0.1, port: {port}}}]\n")
+        given = ["--slurm", "1"] if phase == "squeue" else [str(job)]
+        with subprocess.Popen(
+            [*COMMAND, command, *given], env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        ) as process:  # fmt: skip
+            if phase == "squeue":
+                wait_until(Path(f"{squeue}.asked").exists, "squeue was not asked")
+            else:
+                caller.enter_context(silent.accept()[0])
+            os.killpg(process.pid, signal.SIGINT)
+            out, told = process.communicate(timeout=20)
+    assert (process.returncode, out, told) == (130, "", "")

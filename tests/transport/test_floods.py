@@ -36,7 +36,7 @@ async def test_a_node_that_sends_without_end_is_cut_off_alone(
     watching: Any, words: tuple[str, ...]
 ) -> None:
     flood = Node("flood", "h", transport="command", command=words)
-    async with watching(flood, Node("well", "h", transport="local"), interval_s=0.5) as watch:
+    async with watching(flood, Node("well", "h", transport="local"), interval_s=0.25) as watch:
         await watch.sample("well", sequence=0)
         lost = await watch.link("flood", "lost")
         assert lost.reason == "it sends without end: cut off"

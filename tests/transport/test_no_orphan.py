@@ -104,9 +104,9 @@ def test_a_viewer_that_is_killed_or_stopped_leaves_no_agent(
 ) -> None:
     """A stopped viewer keeps all its pipes open: what ends the agent is the silence alone."""
     with viewer(marked(reach(sshd), mark, tmp_path)) as process:
-        wait_until(lambda: len(agents(mark)) >= 2, "the agent has no child", 5)
+        wait_until(lambda: len(agents(mark)) >= 2, "the agent has no child")
         process.send_signal(how)
-        wait_until(lambda: not agents(mark), "an agent outlived its viewer", SILENCE_S + 3)
+        wait_until(lambda: not agents(mark), "an agent outlived its viewer")
 
 
 @over_sshd
@@ -122,11 +122,11 @@ async def test_a_black_hole_is_given_up_from_both_sides(
         node = marked(server.node("n", port=proxy.port), mark, tmp_path)
         async with watching(node) as watch:
             await watch.sample("n", sequence=2)
-            wait_until(lambda: len(agents(mark)) >= 2, "the agent has no child", 5)
+            wait_until(lambda: len(agents(mark)) >= 2, "the agent has no child")
             proxy.flowing.clear()
             lost = await watch.link("n", "lost")
             assert lost.reason == "no word for 1 s"
-            wait_until(lambda: not agents(mark), "an agent outlived its line", SILENCE_S + 3)
+            wait_until(lambda: not agents(mark), "an agent outlived its line")
 
 
 def test_the_limit_of_silence_is_told_to_every_agent() -> None:

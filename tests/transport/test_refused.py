@@ -80,7 +80,7 @@ async def test_a_login_shell_that_lets_nobody_in(sshd: Start, watching: Any) -> 
 async def test_a_server_that_is_frozen(
     sshd: Start, watching: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuwatch.transport.login.CONNECT_S", 1.0)
+    monkeypatch.setattr("gpuwatch.transport.login.CONNECT_S", 0.3)
     server = sshd()
     server.freeze()
     link = await told(watching, server.node())

@@ -106,7 +106,7 @@ async def test_any_command_reaches_a_node_and_leaves_no_process(watching: Any) -
         pids = processes_with(mark)
         assert len(pids) >= 2
         assert set(pids) & set(processes_with("AT=gpu001")) & set(processes_with("X=1"))
-    wait_until(lambda: not processes_with(mark), "a process is left", 3)
+    wait_until(lambda: not processes_with(mark), "a process is left")
 
 
 async def test_a_stuck_command_is_killed_with_all_that_it_started(
@@ -120,7 +120,7 @@ async def test_a_stuck_command_is_killed_with_all_that_it_started(
     pipe = await transports.open(Node("n", "h", transport="command", command=words), "m", print)
     wait_until(lambda: len(processes_with(mark)) == 2, "the command did not start")
     await pipe.close()
-    wait_until(lambda: not processes_with(mark), "a process is left", 3)
+    wait_until(lambda: not processes_with(mark), "a process is left")
 
 
 async def test_a_command_that_is_missing_is_told_and_given_up(watching: Any) -> None:
