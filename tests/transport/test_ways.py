@@ -269,7 +269,7 @@ async def test_what_keeps_openssh_out_is_told(sshd: Start, watching: Any, tmp_pa
 @pytest.mark.parametrize(
     ("text", "reason", "hint"),
     [
-        ("ProxyCommand echo no token for the gate >&2; exit 1",
+        ("ProxyCommand sh -c 'echo no token for the gate >&2; exit 1'",
          "the ProxyCommand ended before the login: no token for the gate", "try: ssh"),
         ("ControlPath /tmp/" + "x" * 120, "ssh failed: ControlPath too long", "try: ssh"),
         ("Port 99999", "line 1: Bad port '99999'.", "correct the ssh configuration"),

@@ -38,7 +38,7 @@ INTERPRETERS = ("/usr/bin/python3", "/usr/libexec/platform-python")
 """Tried in this order, then python3 and python on PATH: a distribution's own is local and never a
 wrapper."""
 GREETING_S = 20.0
-BY_HAND = "go the same way by hand, and see what keeps one waiting there"
+BY_HAND = "go the same way by hand, and see what happens there"
 SET_PYTHON = "set python: for this node in the job file"
 SEE_LOG = "the log of its sshd may say what ended it"
 NO_LIBRARY = "loading shared librar"

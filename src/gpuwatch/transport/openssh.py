@@ -73,14 +73,25 @@ def explained(node: Node, status: int, errors: str) -> LinkError | None:
         return None
     for words, step, said, hint, heals in FAILURES:
         if words in errors:
-            lines = [sanitize(text.strip(), 2 * GLIMPSE) for text in errors.split("\n")]
-            own = next(text for text in lines if words in text)
-            others = [text for text in lines if not any(row[0] in text for row in FAILURES)]
-            what = said.replace("{other}", next(filter(None, others), own)) or f"ssh: {own}"
+            what = said.replace("{other}", _other(errors)) or f"ssh: {_line_with(words, errors)}"
             do = hint.format(login=login(node), place=_place(node))
             return LinkError(what, step, do, heals=heals)
     said = last_line(errors) or "it gave no reason"
     return LinkError(f"ssh failed: {said}", "resolve", f"try: {login(node)}", heals=True)
+
+
+def _line_with(words: str, errors: str) -> str:
+    """Return the first line with these words, without ssh's own name before it."""
+    line = next(text for text in errors.split("\n") if words in text)
+    return sanitize(line.strip().removeprefix("ssh: "), 2 * GLIMPSE)
+
+
+def _other(errors: str) -> str:
+    """Return the first line that is none of those by which failures are known, if there is one."""
+    known = [row[0] for row in FAILURES]
+    lines = (text.strip() for text in errors.split("\n"))
+    found = next((text for text in lines if text and not any(k in text for k in known)), "")
+    return sanitize(found, 2 * GLIMPSE) or "it gave no reason"
 
 
 def _place(node: Node) -> str:
