@@ -95,7 +95,7 @@ class Window(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def entities(self, scope: str) -> tuple[Labels, ...]:
         """Return the labels of the entities that the last sample has."""
-        return tuple(row.labels for row in self.last.sample.rows(scope))
+        return tuple([row.labels for row in self.last.sample.rows(scope)])
 
     def seen(self, scope: str) -> tuple[Labels, ...]:
         """Return the labels of all entities known at its end: some are not read in each tick."""

@@ -116,9 +116,9 @@ def once(look: Callable[[Context], _Found]) -> Callable[[Context], _Found]:
     @wraps(look)
     def known(context: Context) -> _Found:
         found: _Found
-        if look in context.known:
+        try:
             found = context.known[look]
-        else:
+        except KeyError:
             found = context.known[look] = look(context)
         return found
 
@@ -131,9 +131,9 @@ def once_a_node(look: Callable[[Context], _Found]) -> Callable[[Context], _Found
     @wraps(look)
     def known(context: Context) -> _Found:
         found: _Found
-        if look in context.known_of_node:
+        try:
             found = context.known_of_node[look]
-        else:
+        except KeyError:
             found = context.known_of_node[look] = look(context)
         return found
 

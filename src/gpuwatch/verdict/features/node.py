@@ -63,25 +63,50 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
 class Host(msgspec.Struct, frozen=True, dict=True):
     """A node without its GPUs and ranks. Shares are of all its CPUs.
 
+    What only few ask for is read when they do, of `fast` and, what is rare, of `slow`.
     `disorder` is the share of received TCP segments that came out of order: behind a gap, so that
     the far end of a path that loses shows it, where the near end shows what it sends again.
     """
 
-    busy: float | None = None
-    iowait: float | None = None
-    steal: float | None = None
-    cpus: float | None = None
-    loss: Loss | None = None
-    nics: tuple[Nic, ...] = ()
-    disks: tuple[Disk, ...] = ()
-    io_pressure: float | None = None
-    cpu_pressure: float | None = None
-    kworkers: dict[str, float] = {}
-    disorder: float | None = None
-    mounts: tuple[Mount, ...] = ()
-    rdma: tuple[Rdma, ...] = ()
-    memory: Memory = Memory()
-    hottest_softirq: float | None = None
+    fast: Window
+    slow: Window
+    busy: float | None
+    iowait: float | None
+    steal: float | None
+    cpus: float | None
+    loss: Loss | None
+    io_pressure: float | None
+    cpu_pressure: float | None
+    disorder: float | None
+    memory: Memory
+    hottest_softirq: float | None
+
+    @cached_property
+    def nics(self) -> tuple[Nic, ...]:
+        """All ports."""
+        return tuple([_nic(self.fast, self.slow, each) for each in self.fast.entities("nic")])
+
+    @cached_property
+    def disks(self) -> tuple[Disk, ...]:
+        """All whole disks."""
+        every = self.fast.entities("disk")
+        return tuple([_disk(self.fast, each) for each in every if each[1] == "disk"])
+
+    @cached_property
+    def kworkers(self) -> dict[str, float]:
+        """How many CPUs the kernel's workers of each queue use."""
+        used = self.fast.rates("kworker", "kworker_cpu_ms")
+        return {str(labels[0]): ms / 1e3 for labels, ms in used}
+
+    @cached_property
+    def mounts(self) -> tuple[Mount, ...]:
+        """All mounts of servers."""
+        return mounts(self.fast)
+
+    @cached_property
+    def rdma(self) -> tuple[Rdma, ...]:
+        """All ports that RDMA may use."""
+        return rdma(self.fast, self.slow)
 
     @cached_property
     def nic(self) -> Nic | None:
@@ -105,19 +130,16 @@ def host(fast: Window, slow: Window, thresholds: Thresholds) -> Host:
     busy, iowait, steal = _cpu(fast)
     allowed, cpus, io_us, cpu_us, swapped, hottest_ms = fast.rates_of((), _NODE)
     return Host(
+        fast,
+        slow,
         busy,
         iowait,
         steal,
         allowed or cpus,
         loss(fast, thresholds) or loss(slow, thresholds),
-        tuple(_nic(fast, slow, labels) for labels in fast.entities("nic")),
-        tuple(_disk(fast, labels) for labels in fast.entities("disk") if labels[1] == "disk"),
         scaled(io_us, 1e-6),
         scaled(cpu_us, 1e-6),
-        {str(labels[0]): ms / 1e3 for labels, ms in fast.rates("kworker", "kworker_cpu_ms")},
         disorder(fast) or disorder(slow),
-        mounts(fast),
-        rdma(fast, slow),
         Memory(scaled(swapped, PAGE_MB)),
         scaled(hottest_ms, 1e-3),
     )
