@@ -37,9 +37,9 @@ async def run(
 ) -> None:
     """Apply every event, judge on each tick, and hand both to every sink.
 
-    Samples are applied and nodes judged one by one with the event loop between them, so that no
-    slice of work is longer than one node's; the feed waits meanwhile, so the result does not depend
-    on it.
+    Samples are applied, nodes judged and verdicts handed out one by one with the event loop between
+    them, so that no slice of work is longer than one node's, the job's or a sink's; the feed waits
+    meanwhile, so the result does not depend on it.
     """
     async for event in feed:
         cluster.apply(event)
@@ -55,4 +55,5 @@ async def run(
                 await asyncio.sleep(0)
             verdict = judge.job(view, parts)
             for sink in sinks:
+                await asyncio.sleep(0)
                 sink.judged(event, view, verdict)

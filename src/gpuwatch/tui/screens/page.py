@@ -92,16 +92,13 @@ class Page(Screen[None]):
         """Yield the regions, from top to bottom."""
         yield from (self.top, self.body, self.below, self.bar, self.foot)
 
-    def on_mount(self) -> None:
-        """Paint at once: what is known may be only the job's name."""
-        self.repaint()
-
     def on_screen_resume(self) -> None:
-        """Paint what changed while another page was on top."""
-        self.repaint()
+        """Paint what changed while another page was on top; a new page is painted once it has a size."""
+        if self.top.size:
+            self.repaint()
 
     def on_resize(self) -> None:
-        """Cut the screen anew."""
+        """Cut the screen anew; at first, what is known may be only the job's name."""
         self.repaint()
 
     def lines(self, scene: Scene, cells: int) -> Sequence[Line]:
