@@ -74,7 +74,8 @@ class ScreenSink:
             before = now - view.interval_us
         self._last_us = now
         self._past.play(before, tick, verdict)
-        self._started_us = now if self._started_us is None else min(self._started_us, now)
+        since_us = self._past.history.since_us or now
+        self._started_us = min(since_us, now if self._started_us is None else self._started_us)
         self._tell_changes(tick, verdict)
         if not self._hidden():
             told = self._until(tick.event_no)
