@@ -4,6 +4,7 @@ Pure: a scenario says what may be shown, the truth says when, a recording says w
 counts as acceptable when an acceptable verdict stood in it; one without any verdict does not.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -23,7 +24,8 @@ LONGEST_S = 2.0
 """A verdict stands until the next, but no longer than this: then ticks are missing."""
 SURE = 0.6
 """Confidence from which on a wrong verdict misleads."""
-BINS = 5
+EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
+"""Confidences from which on verdicts are counted apart."""
 NOT_ALARMING = (*HEALTHY, "IDLE", "STARTUP", "UNKNOWN")
 
 Period = tuple[float, float]
@@ -123,7 +125,7 @@ def score(scenario: Scenario, truth: Truth, seen: Sequence[Seen]) -> Score:
         scenario.name,
         [Subject(name, _length(fault, truth.starved)) for name in ("job", *scenario.names)],
         Blame(),
-        [Bin(number / BINS) for number in range(BINS)],
+        [Bin(edge) for edge in EDGES],
         {},
         _recurring_after(scenario, truth, seen),
         sum(end - begin for begin, end in truth.starved),
@@ -194,7 +196,7 @@ def _count(
         return
     if not right and verdict.confidence >= SURE:
         subject.misled_s += seconds
-    place = result.calibration[min(BINS - 1, int(verdict.confidence * BINS))]
+    place = result.calibration[bisect_right(EDGES, verdict.confidence) - 1]
     place.shown_s += seconds
     place.right_s += seconds * right
 

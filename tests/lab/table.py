@@ -131,10 +131,12 @@ def _latency(word: str, since: str, found: Sequence[tuple[float, str]]) -> list[
 def calibration(results: Sequence[Result]) -> str:
     """Return how often verdicts of each range of confidence were right."""
     lines = [f"{'confidence':12} {'right':>6} {'of':>8}"]
-    for bins in zip(*(result.score.calibration for result in results), strict=True):
-        total = Bin(
-            bins[0].from_confidence, sum(b.shown_s for b in bins), sum(b.right_s for b in bins)
-        )
+    totals: dict[float, Bin] = {}
+    for part in (part for result in results for part in result.score.calibration):
+        total = totals.setdefault(part.from_confidence, Bin(part.from_confidence))
+        total.shown_s += part.shown_s
+        total.right_s += part.right_s
+    for total in totals.values():
         share = f"{total.right_s / total.shown_s:.0%}" if total.shown_s else "-"
         lines.append(f"from {total.from_confidence:.1f}     {share:>6} {total.shown_s:6.0f} s")
     return "\n".join(lines)

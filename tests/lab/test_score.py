@@ -172,7 +172,10 @@ def test_calibration_tells_how_often_a_confidence_was_right() -> None:
     middle = result.calibration[2]
     assert (middle.from_confidence, middle.shown_s) == (0.4, 3 * SCORED_S)
     assert middle.right_s == 2 * SCORED_S
-    assert result.calibration[4].right_s == result.calibration[4].shown_s > 0
+    for edge, confidence in enumerate((0.0, 0.2, 0.4, 0.6, 0.8, 0.9)):
+        least = score(DISK, TRUTH, report(confidence=confidence)).calibration[edge]
+        assert (least.from_confidence, least.right_s) == (confidence, least.shown_s)
+        assert least.shown_s > 0
 
 
 def test_what_recurs_is_asked_for_by_name() -> None:
