@@ -1,23 +1,37 @@
 """Counters become growth over the seconds in which they were read."""
 
+from collections.abc import Iterable
+from itertools import chain, repeat
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwatch.agent.metric import COUNTER, GAUGE, Metric
-from gpuwatch.model.derive import BRIDGE_S, Shape, Track
+from gpuwatch.agent.metric import COUNTER, GAUGE, Labels, Metric, Values
+from gpuwatch.model.derive import BRIDGE_S, Shape, Standing, Tracks
+from gpuwatch.model.event import Row
 
 COUNT = Metric("count", "node", COUNTER, "int", "1", "", "A counter.")
 BYTES = Metric("bytes", "nic", COUNTER, "int", "B", "", "Bytes.", ceiling=("mbps", 125_000.0))
 MBPS = Metric("mbps", "nic", GAUGE, "int", "Mb/s", "", "Speed.")
 LEVEL = Metric("level", "node", GAUGE, "float", "1", "", "A gauge.")
+ME: Labels = ("me",)
+
+
+def follow(
+    rows: Iterable[Metric], readings: Iterable[tuple[Values | None, float]]
+) -> list[Standing]:
+    """Return where the totals stood after each reading of one entity: None: it was not there."""
+    tracks, now_us, found = Tracks(Shape.of(tuple(rows)), 0), 0, []
+    for values, elapsed_s in readings:
+        now_us += round(elapsed_s * 1e6)
+        tracks.advance(() if values is None else (Row(ME, values),), now_us)
+        found.append(tracks.standing)
+    return found
 
 
 def totals(values: list[float | None], row: Metric = COUNT) -> tuple[float, float]:
-    track = Track(Shape.of((row,)))
-    for i, value in enumerate(values):
-        track.advance((value,), 1.0 if i else 0.0, {})
-    total, seconds = track.total
-    return total[0], seconds[0]
+    last = follow([row], [((value,), float(i > 0)) for i, value in enumerate(values)])[-1:]
+    return (last[0].totals[0], last[0].covered_us(0) / 1e6) if last else (0.0, 0.0)
 
 
 def test_a_counter_grows_by_its_differences() -> None:
@@ -57,19 +71,38 @@ def test_k17_a_cpu_that_is_unplugged_and_comes_back_is_one_gap() -> None:
     assert totals([345_000_000, 9_000, 10_000]) == (1_000, 1)
 
 
-def test_the_first_reading_after_a_gap_in_an_entity_starts_anew() -> None:
-    track = Track(Shape.of((COUNT,)))
-    track.advance((10,), 0.0, {})
-    track.forget()
-    track.advance((1000,), 1.0, {})
-    assert track.total == ((0.0,), (0.0,))
+def test_an_entity_that_was_away_for_a_while_has_grown_meanwhile() -> None:
+    """And what its gauges were is not known; after a longer time it starts anew."""
+    for away, grown, counted_s in ((3, 150, 5), (round(BRIDGE_S) + 1, 50, 1)):
+        gone = [(None, 1.0)] * away
+        last = follow(
+            [COUNT, LEVEL],
+            [((0, 7), 0.0), *gone, ((100, 7), 1.0), ((150, 7), 1.0)],
+        )[-1]
+        assert (last.totals[0], last.covered_us(0) / 1e6) == (grown, counted_s)
+        assert (last.totals[1], last.covered_us(1) / 1e6) == (14, 2)
 
 
-def test_k35_a_clock_that_stands_still_or_goes_back_adds_nothing() -> None:
-    track = Track(Shape.of((COUNT,)))
-    for value, elapsed_s in ((10, 0.0), (20, 0.0), (30, -1.0), (35, 1.0)):
-        track.advance((value,), elapsed_s, {})
-    assert track.total == ((5.0,), (1.0,))
+def test_entities_come_and_go_and_each_keeps_its_own_totals() -> None:
+    tracks = Tracks(Shape.of((COUNT, LEVEL)), 0)
+    there = ("ab", "abc", "ac", "cad", "d", "da", "bd")
+    for second, names in enumerate(there):
+        rows = [Row((name,), (second * (ord(name) - 96), ord(name) - 96)) for name in names]
+        tracks.advance(rows, second * 1_000_000)
+    found = tracks.standing
+    for number, name in enumerate("abcd", 1):
+        seen = [second for second, names in enumerate(there) if name in names]
+        place = found.places[name,]
+        assert found.totals[place] == number * (seen[-1] - seen[0])
+        assert found.covered_us(place) / 1e6 == seen[-1] - seen[0]
+        assert found.totals[place + 1] == number * len(set(seen) - {0})
+    tracks.forget(5_000_000)
+    kept = tracks.standing
+    assert [labels for (labels,) in kept.places] == ["a", "b", "d"]
+    for labels, place in kept.places.items():
+        before = found.places[labels]
+        assert kept.totals[place] == found.totals[before]
+        assert kept.covered_us(place + 1) == found.covered_us(before + 1)
 
 
 @given(st.lists(st.none() | st.integers(0, 2**63 - 1), max_size=20))
@@ -81,14 +114,17 @@ def test_growth_is_never_negative_and_never_covers_more_time_than_passed(
     assert 0 <= seconds <= max(0, len(values) - 1)
 
 
-def rates(readings: list[tuple[int | None, int | None]], elapsed_s: float = 1.0) -> list[float]:
+def rates(
+    readings: list[tuple[int | None, int | None] | None], elapsed: Iterable[float] = repeat(1.0)
+) -> list[float]:
     """Return the rate over each interval in which there is one, of bytes beside a speed."""
-    track = Track(Shape.of((BYTES, MBPS)))
     found = []
     last = (0.0, 0.0)
-    for i, values in enumerate(readings):
-        track.advance(values, elapsed_s if i else 0.0, {})
-        (total, _), (seconds, _) = track.total
+    for standing in follow([BYTES, MBPS], zip(readings, chain([0.0], elapsed), strict=False)):
+        if not standing.places:
+            continue
+        total, seconds = standing.totals[0], standing.covered_us(0) / 1e6
+        assert total >= last[0]
         if seconds > last[1]:
             found.append((total - last[0]) / (seconds - last[1]))
         last = (total, seconds)
@@ -121,9 +157,11 @@ def test_more_than_the_device_can_do_was_misread() -> None:
     speed=st.integers(100, 800_000),
     moves=st.lists(
         st.tuples(
-            st.sampled_from(["grow", "grow", "grow", "reset", "wrap", "zero", "rubbish", "gone"]),
+            st.sampled_from(
+                ["grow", "grow", "grow", "reset", "wrap", "zero", "rubbish", "gone", "away"]
+            ),
             st.floats(0, 1),
-            st.sampled_from([-7199.0, -1e-6, 0.0, 0.2, 1.0, 5.0, 30.0]),
+            st.sampled_from([1e-6, 0.2, 1.0, 5.0, 30.0]),
         ),
         max_size=20,
     ),
@@ -131,22 +169,14 @@ def test_more_than_the_device_can_do_was_misread() -> None:
 def test_k10_k11_no_rate_is_negative_or_above_what_the_port_can_do(
     speed: int, moves: list[tuple[str, float, float]]
 ) -> None:
-    """Over resets, 32-bit wraps, moments of zeros and rubbish, unplugging, gaps, and clocks that
-    stand still or go back.
-    """
+    """Over resets, 32-bit wraps, moments of zeros and rubbish, unplugging and gaps."""
     most = speed * 125_000.0
-    track = Track(Shape.of((BYTES, MBPS)))
-    count, last = 2**31, (0.0, 0.0)
-    track.advance((count, speed), 0.0, {})
+    count = 2**31
+    readings: list[tuple[int | None, int | None] | None] = [(count, speed)]
     for kind, share, elapsed_s in moves:
-        count += int(share * most * max(0.0, elapsed_s))
+        count += int(share * most * elapsed_s)
         count = {"reset": int(share * 1e6), "wrap": count % 2**32}.get(kind, count)
         shown = {"zero": 0, "rubbish": int(share * 2**62), "gone": None}.get(kind, count)
-        if kind == "gone":
-            track.forget()
-        track.advance((shown, speed), elapsed_s, {})
-        (total, _), (seconds, _) = track.total
-        assert total >= last[0]
-        if seconds > last[1]:
-            assert (total - last[0]) / (seconds - last[1]) <= most * 1.0001
-        last = (total, seconds)
+        readings.append(None if kind == "away" else (shown, speed))
+    found = rates(readings, [elapsed_s for *_, elapsed_s in moves])
+    assert all(rate <= most * 1.0001 for rate in found)

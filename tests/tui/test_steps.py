@@ -5,8 +5,6 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from gpuwatch.agent import catalogue
-from gpuwatch.model.event import Row
 from gpuwatch.model.verdict import Culprit, State, Verdict
 from gpuwatch.tui.paint.spans import Line, plain, width
 from gpuwatch.tui.paint.steps import first, steps
@@ -71,14 +69,11 @@ async def test_a_server_is_filled_in_as_where_it_is_mounted(
 
 def mounted(scene: Scene, mounts: list[tuple[str, str, str]]) -> Scene:
     """Return the scene with these mounts on all nodes."""
-    place = catalogue.SCOPES.index("mount")
     nodes = []
     for node in scene.view.nodes:
         last = node.points[-1]
-        tables = list(last.sample.tables)
-        tables[place] = tuple(Row(labels, ()) for labels in mounts)
-        sample = msgspec.structs.replace(last.sample, tables=tuple(tables))
-        point = msgspec.structs.replace(last, sample=sample)
+        standing = msgspec.structs.replace(last.totals["mount"], places=dict.fromkeys(mounts, 0))
+        point = msgspec.structs.replace(last, totals={**last.totals, "mount": standing})
         nodes.append(msgspec.structs.replace(node, points=(*node.points[:-1], point)))
     return replace(scene, view=msgspec.structs.replace(scene.view, nodes=tuple(nodes)))
 

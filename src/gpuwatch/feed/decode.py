@@ -8,7 +8,7 @@ not fill a recording. The wire is described in `gpuwatch.agent.frame`.
 
 import zlib
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -91,6 +91,14 @@ def _types(rows: tuple[Metric, ...]) -> tuple[Any, ...]:
     return tuple(known[row.type] | None for row in rows)
 
 
+def _bounded(rows: tuple[Metric, ...]) -> tuple[Any, ...]:
+    """Return the JSON types of these values, in order, with what each may be."""
+    known = {"int": int, "float": float}
+    return tuple(
+        Annotated[known[row.type], msgspec.Meta(ge=row.low, le=row.high)] | None for row in rows
+    )
+
+
 def _lead(scope: str) -> tuple[Any, ...]:
     """Return the types of what names the entity of a row: its number, or all its labels."""
     return _types(catalogue.LABELS[scope]) if scope in FLEETING else (_Count,)
@@ -107,7 +115,6 @@ _Facts = Annotated[
     dict[str, str | int | float | None],
     msgspec.Meta(max_length=MAX_FACTS),
 ]
-_Rows = tuple(tuple[(*_lead(s), *_types(catalogue.VALUES[s]))] for s in catalogue.SCOPES)  # type: ignore[misc]  # a type made of the catalogue, at import
 _Entities = tuple(tuple[_types(catalogue.LABELS[s])] for s in catalogue.SCOPES)  # type: ignore[misc]  # a type made of the catalogue, at import
 _FEW = msgspec.Meta(max_length=MAX_NAMES)
 _Hello = _message("hello", ("schema", str), ("agent_id", _Id), ("boot_id", _Id), ("facts", _Facts))
@@ -117,19 +124,29 @@ _Names = _message(
     ("generation", _Count),
     ("entities", tuple[tuple(Annotated[list[e], _FEW] for e in _Entities)]),  # type: ignore[misc,valid-type]  # likewise made at import
 )
-_Data = _message(
-    "data",
-    ("schema", str),
-    ("sequence", _Count),
-    ("generation", _Count),
-    ("mono_us", _Stamp),
-    ("wall_us", _Stamp),
-    ("beat", _Stamp),
-    ("beat_us", _Stamp),
-    ("tables", tuple[tuple(Annotated[list[r], _FEW] for r in _Rows)]),  # type: ignore[misc,valid-type]  # likewise made at import
-)
 _Bye = _message("bye", ("schema", str), ("reason", str))
-_JSON = msgspec.json.Decoder(_Hello | _Names | _Data | _Bye)
+
+
+def _data(types: Callable[[tuple[Metric, ...]], tuple[Any, ...]]) -> Any:
+    """Return the type of a data frame whose values are of these types."""
+    rows = tuple(tuple[(*_lead(s), *types(catalogue.VALUES[s]))] for s in catalogue.SCOPES)  # type: ignore[misc]  # a type made of the catalogue, at import
+    return _message(
+        "data",
+        ("schema", str),
+        ("sequence", _Count),
+        ("generation", _Count),
+        ("mono_us", _Stamp),
+        ("wall_us", _Stamp),
+        ("beat", _Stamp),
+        ("beat_us", _Stamp),
+        ("tables", tuple[tuple(Annotated[list[row], _FEW] for row in rows)]),  # type: ignore[misc,valid-type]  # likewise made at import
+    )
+
+
+_Sane, _Data = _data(_bounded), _data(_types)
+"""A data frame whose values are all inside their bounds, as nearly every one is; and any."""
+_SANE = msgspec.json.Decoder(_Hello | _Names | _Sane | _Bye)
+_ANY = msgspec.json.Decoder(_Hello | _Names | _Data | _Bye)
 
 _BOUNDS = tuple(tuple((r.low, r.high) for r in catalogue.VALUES[s]) for s in catalogue.SCOPES)
 
@@ -216,12 +233,13 @@ class Decoder:
 
     def _frame(self, message: Any, agent: tuple[str, str]) -> Frame:
         generation = self._generations[message.generation]
-        room = MAX_ROWS
+        room, sane = MAX_ROWS, isinstance(message, _Sane)
         tables: list[tuple[Row, ...]] = []
         for place, table in enumerate(message.tables):
             if len(table) > room:
                 self._count(f"frames of more than {MAX_ROWS} rows")
-            tables.append(tuple(self._rows(place, table[:room], generation[place])))
+            rows = self._rows(place, table[:room], generation[place])
+            tables.append(tuple(rows if sane else self._checked(place, rows)))
             room -= len(tables[-1])
         stamps = message.mono_us, message.wall_us, message.beat, message.beat_us
         return Frame(*agent, message.sequence, message.generation, *stamps, tuple(tables))
@@ -231,16 +249,20 @@ class Decoder:
         if scope in FLEETING:
             many = len(catalogue.LABELS[scope])
             for labels, values in {row[:many]: row[many:] for row in table}.items():
-                yield Row(tuple(map(_safe, labels)), self._sane(place, values))
+                yield Row(tuple(map(_safe, labels)), values)
             return
         for entity, values in {row[0]: row[1:] for row in table}.items():
             if entity < len(names):
-                yield Row(names[entity], self._sane(place, values))
+                yield Row(names[entity], values)
             else:
                 self._count("rows of an entity without a name")
 
-    def _sane(self, place: int, values: Values) -> Values:
-        """Return the values with None for those that are out of their row's bounds."""
+    def _checked(self, place: int, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows with None for those values that are out of their bounds."""
+        for row in rows:
+            yield Row(row.labels, self._within(place, row.values))
+
+    def _within(self, place: int, values: Values) -> Values:
         bounds = _BOUNDS[place]
         checked = tuple(
             [
@@ -273,7 +295,10 @@ def _parsed(body: bytes) -> Any:
     text = inflater.decompress(body, min(MAX_JSON, factor * len(body) + besides))
     if not inflater.eof or inflater.unused_data:
         raise ValueError("too long, cut short, or followed by something")
-    return _JSON.decode(text)
+    try:
+        return _SANE.decode(text)
+    except msgspec.ValidationError:
+        return _ANY.decode(text)
 
 
 def _safe(label: Label) -> Label:

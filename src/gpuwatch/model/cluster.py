@@ -4,11 +4,10 @@ from collections import deque
 from collections.abc import Sequence
 
 from gpuwatch.agent import catalogue
-from gpuwatch.agent.metric import Labels
-from gpuwatch.model.derive import Seconds, Shape, Track
-from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Row, Sample, Tick
+from gpuwatch.model.derive import Shape, Tracks
+from gpuwatch.model.event import AnyEvent, Fault, Hello, Link, Sample, Tick
 from gpuwatch.model.progress import Expressions, Steps
-from gpuwatch.model.view import NodeView, Point, Standing, View
+from gpuwatch.model.view import NodeView, Point, View
 
 __all__ = ["WINDOW_S", "Cluster"]
 
@@ -85,46 +84,42 @@ class _Node:
         self.faults: deque[Fault] = deque(maxlen=FAULTS)
         self._interval_us = interval_us
         most = round(WINDOW_S * 1e6 / interval_us) + SPARE_POINTS
+        self._last: Sample | None = None
         self._points: deque[Point] = deque(maxlen=most)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Know nothing of counters: another agent, or another boot, tells of others."""
-        self._points.clear()
-        self._scopes = {scope: _Scope(shape) for scope, shape in _SHAPES.items()}
+        self._scopes: dict[str, Tracks] = {}
 
     def sample(self, sample: Sample) -> None:
-        last = self._points[-1].sample if self._points else None
-        if last is not None and _same_agent(last, sample):
-            elapsed_s = (sample.node_mono_us - last.node_mono_us) / 1e6
-            if elapsed_s <= 0:
-                return
-        else:
-            elapsed_s = 0.0
-            self._begin()
-        self._points.append(Point(sample, self._advance(sample, elapsed_s)))
-        horizon_us = sample.node_mono_us - WINDOW_S * 1e6
-        while self._points[0].sample.node_mono_us < horizon_us:
+        """Carry on by a sample, unless the node's clock says that no time has passed."""
+        now_us = sample.node_mono_us
+        if self._last is None or not _same_agent(self._last, sample):
+            # Another agent, or another boot, tells of other counters.
+            self._points.clear()
+            self._scopes = {scope: Tracks(shape, now_us) for scope, shape in _SHAPES.items()}
+        elif now_us <= self._last.node_mono_us:
+            return
+        self._last = sample
+        self._points.append(self._point(sample))
+        while self._points[0].node_mono_us < now_us - WINDOW_S * 1e6:
             self._points.popleft()
 
-    def _advance(self, sample: Sample, elapsed_s: float) -> dict[str, Standing]:
+    def _point(self, sample: Sample) -> Point:
         now_us = sample.node_mono_us
-        for scope, rows in zip(self._scopes.values(), sample.tables, strict=True):
-            scope.read(rows, now_us, elapsed_s)
-        crowded = sum(len(scope.tracks) for scope in self._scopes.values()) > MAX_TRACKS
-        kept_us = now_us if crowded else now_us - WINDOW_S * 1e6
-        return {
-            name: scope.standing(now_us, elapsed_s, kept_us) for name, scope in self._scopes.items()
-        }
+        for tracks, rows in zip(self._scopes.values(), sample.tables, strict=True):
+            tracks.advance(rows, now_us)
+        crowded = sum(map(len, self._scopes.values())) > MAX_TRACKS
+        for tracks in self._scopes.values():
+            tracks.forget(now_us if crowded else now_us - WINDOW_S * 1e6)
+        return Point(now_us, {scope: tracks.standing for scope, tracks in self._scopes.items()})
 
     def view(self, now_us: int) -> NodeView:
-        age_us = now_us - self._points[-1].sample.arrived_us if self._points else None
+        age_us = None if self._last is None else now_us - self._last.arrived_us
         return NodeView(
             self.name,
             self.link,
             self.hello,
             age_us,
             self._interval_us,
+            self._last,
             tuple(self._points),
             tuple(self.faults),
         )
@@ -132,46 +127,3 @@ class _Node:
 
 def _same_agent(before: Sample, now: Sample) -> bool:
     return (before.boot_id, before.agent_id) == (now.boot_id, now.agent_id)
-
-
-class _Scope:
-    """The tracks of one scope's entities."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.tracks: dict[Labels, Track] = {}
-        self._shape = shape
-        self._places: dict[Labels, int] = {}
-        self._changed = False
-
-    def read(self, rows: Sequence[Row], now_us: int, elapsed_s: float) -> None:
-        """Carry on the totals of what a sample has.
-
-        Args:
-            rows: of this scope.
-            now_us: when the sample was taken, on the node's clock.
-            elapsed_s: since the sample before.
-        """
-        seconds: Seconds = {}
-        for row in rows:
-            track = self.tracks.get(row.labels)
-            if track is None:
-                track = self.tracks[row.labels] = Track(self._shape)
-                self._changed = True
-            track.advance(row.values, elapsed_s, seconds)
-            track.seen_us = now_us
-
-    def standing(self, now_us: int, elapsed_s: float, kept_us: float) -> Standing:
-        """Pass over what the sample lacks, and return where all totals stand.
-
-        What was seen last before `kept_us` is forgotten: no window begins there any more.
-        """
-        gone = [item for item in self.tracks.items() if item[1].seen_us < now_us]
-        for labels, track in gone:
-            track.miss(elapsed_s)
-            if track.seen_us < kept_us:
-                del self.tracks[labels]
-                self._changed = True
-        if self._changed:
-            self._places = {labels: place for place, labels in enumerate(self.tracks)}
-            self._changed = False
-        return Standing(self._places, tuple([track.total for track in self.tracks.values()]))

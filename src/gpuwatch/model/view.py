@@ -15,18 +15,20 @@ Where many of one entity are asked for at each tick they are read together, whic
 Everything may be None: missing is never zero.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import msgspec
 
 from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels, Value, Values
-from gpuwatch.model.derive import Total
+from gpuwatch.model.derive import Standing
 from gpuwatch.model.event import Fault, Hello, Link, Sample
 from gpuwatch.model.progress import Progress
 
 __all__ = [
-    "LATE_TICKS", "STALE_TICKS", "Columns", "NodeView", "Point", "Standing", "View", "Window",
+    "LATE_TICKS", "STALE_TICKS", "Columns", "NodeView", "Point", "View", "Window",
 ]  # fmt: skip
 
 LATE_TICKS = 2.5
@@ -50,40 +52,28 @@ class Columns:
         self.places = tuple(catalogue.INDEX[scope][metric] for metric in metrics)
 
 
-_UNREAD: dict[str, Total] = {
-    scope: ((0.0,) * len(rows), (0.0,) * len(rows)) for scope, rows in catalogue.VALUES.items()
-}
-"""By scope, the totals of an entity that was not there yet."""
-
-
-class Standing(msgspec.Struct, frozen=True, gc=False):
-    """Where the running totals of one scope stood: `places` says at which place whose are.
-
-    Points share `places` for as long as the same entities are known.
-    """
-
-    places: Mapping[Labels, int]
-    totals: tuple[Total, ...]
-
-    def of(self, labels: Labels) -> Total | None:
-        """Return the totals of one entity; None where it was not known."""
-        place = self.places.get(labels)
-        return None if place is None else self.totals[place]
+@functools.cache
+def _column(scope: str, metric: str) -> Columns:
+    return Columns(scope, metric)
 
 
 class Point(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """Where all running totals of a node stood when a sample came."""
+    """Where all running totals of a node stood, by scope, when a sample was taken.
 
-    sample: Sample
+    Two that share their lags have read alike ever since: of what is present nothing was missing.
+    """
+
+    node_mono_us: int
     totals: Mapping[str, Standing]
 
 
 class Window(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """A stretch of one node's time, between two of its samples.
+    """A stretch of one node's time, between two of its samples; `sample` is the later one.
 
-    `_values` keeps what the last sample has, by scope and entity; all windows of a view share it.
+    `_values` keeps what that sample has, by scope and entity; all windows of a view share it.
     """
 
+    sample: Sample
     first: Point
     last: Point
     _values: dict[str, dict[Labels, Values]] = {}
@@ -91,15 +81,22 @@ class Window(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def seconds(self) -> float:
         """Length on the node's own monotonic clock."""
-        return (self.last.sample.node_mono_us - self.first.sample.node_mono_us) / 1e6
+        return (self.last.node_mono_us - self.first.node_mono_us) / 1e6
 
     def entities(self, scope: str) -> tuple[Labels, ...]:
         """Return the labels of the entities that the last sample has."""
-        return tuple([row.labels for row in self.last.sample.rows(scope)])
+        return tuple([row.labels for row in self.sample.rows(scope)])
 
     def seen(self, scope: str) -> tuple[Labels, ...]:
         """Return the labels of all entities known at its end: some are not read in each tick."""
         return tuple(self.last.totals[scope].places)
+
+    def began_with(self, scope: str) -> set[Labels]:
+        """Return the labels of the entities of which something was read at its begin."""
+        first, width = self.first.totals[scope], len(catalogue.VALUES[scope])
+        return {
+            labels for labels, at in first.places.items() if 1 in first.present[at : at + width]
+        }
 
     def latest(self, scope: str, labels: Labels, metric: str) -> Value:
         """Return the value in the last sample, as it came."""
@@ -113,8 +110,7 @@ class Window(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def growth(self, scope: str, labels: Labels, metric: str) -> float | None:
         """Return how much a counter grew (a gauge: its integral, in unit times seconds)."""
-        total, seconds = self._difference(scope, labels, metric)
-        return total if seconds > 0 else None
+        return self.growths_of(labels, _column(scope, metric))[0]
 
     def growths(self, scope: str, metric: str) -> Iterator[tuple[Labels, float]]:
         """Yield the growth of one counter for every entity that has one: faster than one by one."""
@@ -123,68 +119,73 @@ class Window(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def rates(self, scope: str, metric: str) -> Iterator[tuple[Labels, float]]:
         """Yield the rate of one metric for every entity that has one: faster than one by one."""
-        for labels, grown, seconds in self._each(scope, metric):
-            yield labels, grown / seconds
+        for labels, grown, covered_us in self._each(scope, metric):
+            yield labels, grown / (covered_us / 1e6)
 
     def rate(self, scope: str, labels: Labels, metric: str) -> float | None:
         """Return a counter's growth a second (a gauge: its mean) over the seconds it was seen."""
-        total, seconds = self._difference(scope, labels, metric)
-        return total / seconds if seconds > 0 else None
+        return self.rates_of(labels, _column(scope, metric))[0]
 
     def rates_of(self, labels: Labels, columns: Columns) -> list[float | None]:
         """Return several of an entity's rates, as `rate` would."""
-        (end, end_s), (start, start_s) = self._ends(columns.scope, labels)
+        last, first = self.last.totals[columns.scope], self.first.totals[columns.scope]
+        if first.lags_us is not last.lags_us or labels not in last.places:
+            changes = self._changes(labels, columns)
+            return [grown / (us / 1e6) if us > 0 else None for grown, us in changes]
+        at, end, start, present = last.places[labels], last.totals, first.totals, last.present
+        seconds = (last.clock_us - first.clock_us) / 1e6
         return [
-            (end[i] - start[i]) / (end_s[i] - start_s[i]) if end_s[i] > start_s[i] else None
+            (end[at + i] - start[at + i]) / seconds if present[at + i] else None
             for i in columns.places
         ]
 
     def growths_of(self, labels: Labels, columns: Columns) -> list[float | None]:
         """Return by how much several of an entity's counters grew, as `growth` would."""
-        (end, end_s), (start, start_s) = self._ends(columns.scope, labels)
-        return [end[i] - start[i] if end_s[i] > start_s[i] else None for i in columns.places]
+        return [grown if us > 0 else None for grown, us in self._changes(labels, columns)]
 
     def coverage(self, scope: str, labels: Labels, metric: str) -> float:
         """Return the share of the window, 0 to 1, in which the value was readable."""
-        _, seconds = self._difference(scope, labels, metric)
-        return min(1.0, seconds / self.seconds) if self.seconds > 0 else 0.0
+        ((_, covered_us),) = self._changes(labels, _column(scope, metric))
+        return min(1.0, covered_us / 1e6 / self.seconds) if self.seconds > 0 else 0.0
 
-    def _each(self, scope: str, metric: str) -> Iterator[tuple[Labels, float, float]]:
-        """Yield by how much one metric of every entity grew, and in how many seconds."""
-        i = catalogue.INDEX[scope][metric]
+    def _each(self, scope: str, metric: str) -> Iterator[tuple[Labels, float, int]]:
+        """Yield by how much one metric of every entity grew, and in how much time of being read."""
+        column = _column(scope, metric)
         last, first = self.last.totals[scope], self.first.totals[scope]
-        alike = first.places is last.places
-        for row in self.last.sample.rows(scope):
-            labels = row.labels
-            place = last.places[labels]
-            end, end_s = last.totals[place]
-            start, start_s = (first.totals[place] if alike else first.of(labels)) or _UNREAD[scope]
-            if end_s[i] > start_s[i]:
-                yield labels, end[i] - start[i], end_s[i] - start_s[i]
+        alike, i = first.lags_us is last.lags_us, column.places[0]
+        passed_us = last.clock_us - first.clock_us
+        for row in self.sample.rows(scope):
+            if not alike:
+                ((grown, us),) = self._changes(row.labels, column)
+            elif last.present[at := last.places[row.labels] + i]:
+                grown, us = last.totals[at] - first.totals[at], passed_us
+            else:
+                continue
+            if us > 0:
+                yield row.labels, grown, us
 
     def _last(self, scope: str) -> dict[Labels, Values]:
         """Return what the last sample has of a scope, by entity."""
         found = self._values.get(scope)
         if found is None:
-            found = {row.labels: row.values for row in self.last.sample.rows(scope)}
+            found = {row.labels: row.values for row in self.sample.rows(scope)}
             self._values[scope] = found
         return found
 
-    def _difference(self, scope: str, labels: Labels, metric: str) -> tuple[float, float]:
-        """Return by how much a value grew, and in how many seconds."""
-        place = catalogue.INDEX[scope][metric]
-        end, start = self._ends(scope, labels)
-        return end[0][place] - start[0][place], end[1][place] - start[1][place]
-
-    def _ends(self, scope: str, labels: Labels) -> tuple[Total, Total]:
-        """Return where the totals of an entity stand at the end of the window, and at its begin."""
-        last, first = self.last.totals[scope], self.first.totals[scope]
-        place = last.places.get(labels)
-        if place is None:
-            return _UNREAD[scope], _UNREAD[scope]
-        if first.places is last.places:
-            return last.totals[place], first.totals[place]
-        return last.totals[place], first.of(labels) or _UNREAD[scope]
+    def _changes(self, labels: Labels, columns: Columns) -> list[tuple[float, int]]:
+        """Return by how much an entity's totals grew, and in how much time of being read."""
+        last, first = self.last.totals[columns.scope], self.first.totals[columns.scope]
+        at = last.places.get(labels)
+        if at is None:
+            return [(0.0, 0)] * len(columns.places)
+        end, start = last.totals, first.totals
+        began = first.places.get(labels)
+        if began is None:
+            return [(end[at + i], last.covered_us(at + i)) for i in columns.places]
+        return [
+            (end[at + i] - start[began + i], last.covered_us(at + i) - first.covered_us(began + i))
+            for i in columns.places
+        ]
 
 
 class NodeView(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -196,6 +197,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, eq=False):
         hello: what the running agent said of its node; None before it did.
         age_us: since the last sample came; None before the first.
         interval_us: between ticks.
+        sample: the last one; None before the first.
         points: of the last half minute or so, oldest first; only of the current agent.
         faults: the last few, oldest first.
     """
@@ -205,6 +207,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, eq=False):
     hello: Hello | None
     age_us: int | None
     interval_us: int
+    sample: Sample | None
     points: tuple[Point, ...]
     faults: tuple[Fault, ...]
     _values: dict[str, dict[Labels, Values]] = {}
@@ -219,28 +222,32 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, eq=False):
         """Whether there is nothing fresh enough to judge."""
         return self.age_us is None or self.age_us > STALE_TICKS * self.interval_us
 
-    @property
-    def sample(self) -> Sample | None:
-        """The last sample."""
-        return self.points[-1].sample if self.points else None
-
     def window(self, seconds: float) -> Window | None:
         """Return the last `seconds`, or as much as there is; None with fewer than two samples."""
-        if len(self.points) < 2:
+        if len(self.points) < 2 or self.sample is None:
             return None
         last = self.points[-1]
-        start_us = last.sample.node_mono_us - seconds * 1e6
+        start_us = last.node_mono_us - seconds * 1e6
         first = self.points[0]
         for point in reversed(self.points[:-1]):
             first = point
-            if point.sample.node_mono_us <= start_us:
+            if point.node_mono_us <= start_us:
                 break
-        return Window(first, last, self._values)
+        return Window(self.sample, first, last, self._values)
+
+    def readings(self, scope: str, labels: Labels, metric: str, seconds: float) -> list[float]:
+        """Return what a gauge was, sample by sample, over the last `seconds`."""
+        since_us = self.points[-1].node_mono_us - seconds * 1e6 if self.points else 0.0
+        column, found = _column(scope, metric), []
+        for first, last in pairwise(self.points):
+            if self.sample is not None and last.node_mono_us > since_us:
+                found += Window(self.sample, first, last).rates_of(labels, column)
+        return [value for value in found if value is not None]
 
     def absences(self) -> Iterator[tuple[str, str]]:
         """Yield what could not be read, and why: (source or source.metric, reason)."""
-        if self.points:
-            for row in self.points[-1].sample.rows("absence"):
+        if self.sample is not None:
+            for row in self.sample.rows("absence"):
                 yield str(row.labels[0]), str(row.labels[1])
 
     def absence(self, subject: str) -> str | None:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import Labels
 from gpuwatch.model.verdict import Shares
-from gpuwatch.model.view import Columns, Point, Window
+from gpuwatch.model.view import Columns, Window
 from gpuwatch.verdict.levels import Learned, levels
 from gpuwatch.verdict.mixture import Activity, Mixture
 from gpuwatch.verdict.thresholds import Thresholds
@@ -16,7 +15,6 @@ __all__ = ["Gpu", "Seen", "full_power", "read", "rested", "seen", "unread"]
 
 FULL = 0.9
 """Utilisation from which on a window counts as full work."""
-_REASONS = catalogue.INDEX["gpu"]["event_reasons"]
 _IDLE_REASON = 0x1
 """Nothing runs on the GPU (nvmlClocksEventReasonGpuIdle)."""
 _ENOUGH_LOOKS = 5
@@ -184,17 +182,11 @@ def _computes(mixture: Mixture, latest: Window, labels: Labels, rests: float | N
     return now.shares()[0].compute
 
 
-def rested(points: Sequence[Point], labels: Labels) -> float | None:
+def rested(reasons: Sequence[float]) -> float | None:
     """Return the share of samples in which the driver says that nothing runs; None of too few."""
-    reasons = [
-        int(bits)
-        for point in points
-        for row in point.sample.rows("gpu")
-        if row.labels == labels and (bits := row.values[_REASONS]) is not None
-    ]
     if len(reasons) < _ENOUGH_LOOKS:
         return None
-    return sum(bool(one & _IDLE_REASON) for one in reasons) / len(reasons)
+    return sum(bool(round(bits) & _IDLE_REASON) for bits in reasons) / len(reasons)
 
 
 def _utilisation(told: float | None, rests: float | None) -> float | None:

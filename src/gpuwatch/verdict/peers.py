@@ -126,7 +126,7 @@ def _fastest_ms(nodes: Sequence[NodeView], homes: Mapping[str, str]) -> float | 
     fastest = inf
     for node in nodes:
         window = node.window(_RECENT_S)
-        for row in window.last.sample.rows("connection") if window else ():
+        for row in window.sample.rows("connection") if window else ():
             trip = row.values[_TRIP]
             if not trip or trip >= fastest or row.labels[2] != "main":
                 continue

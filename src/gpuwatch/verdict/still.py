@@ -94,8 +94,7 @@ def _sleeps(window: Window, labels: Labels) -> bool:
 
 def _same_threads(window: Window, groups: tuple[Labels, ...]) -> bool:
     """Tell whether the ranks were there all the time: what has just begun does not hang."""
-    before = {row.labels for row in window.first.sample.rows("thread_group")}
-    return before >= set(groups)
+    return window.began_with("thread_group") >= set(groups)
 
 
 def _gpus_stand(

@@ -172,9 +172,8 @@ def _rests(look: Look, labels: Labels) -> float | None:
     """Return for how much of the last seconds a GPU of unknown utilisation was idle."""
     if look.fast.rate("gpu", labels, "util_pct") is not None:
         return None
-    since_us = look.fast.last.sample.node_mono_us - 2e6 * look.thresholds.fast_window
-    recent = [p for p in look.node.points if p.sample.node_mono_us > since_us]
-    return gpu.rested(recent, labels)
+    seconds = 2 * look.thresholds.fast_window
+    return gpu.rested(look.node.readings("gpu", labels, "event_reasons", seconds))
 
 
 def _trip_ms(unit: _Unit) -> float | None:

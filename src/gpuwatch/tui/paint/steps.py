@@ -15,6 +15,7 @@ from gpuwatch.verdict.advice import Advice, Known, advise, known, medium
 __all__ = ["first", "steps"]
 
 KIND = 11
+RECENT_S = 30.0
 ROWS = 3
 """Lines of a command or a text, at most."""
 _NAMED = re.compile(r"(\w+) (\S+) of ")
@@ -108,8 +109,8 @@ def _rank(culprit: Culprit) -> str | None:
 
 def _mount(node: NodeView, culprits: tuple[Culprit, ...]) -> str | None:
     """Return where the server to blame is mounted, or the only one that there is."""
-    told = (point.sample.rows("mount") for point in reversed(node.points))
-    rows = [row.labels for row in next(filter(None, told), ())]  # a long list is not read each tick
+    window = node.window(RECENT_S)  # a long list is not read each tick
+    rows = window.seen("mount") if window is not None else ()
     blamed = [c.id for c in culprits if c.kind == "mount"]
     paths = [
         str(m[0]) for m in rows if str(m[1]).startswith("nfs") and (not blamed or m[2] in blamed)

@@ -114,7 +114,7 @@ def nvlinks(window: Window) -> dict[Labels, Nvlink]:
 
 def _now(window: Window, metric: str) -> dict[Labels, int]:
     place = _PLACE[metric]
-    rows = window.last.sample.rows("gpu")
+    rows = window.sample.rows("gpu")
     return {row.labels: int(value) for row in rows if (value := row.values[place]) is not None}
 
 
