@@ -18,7 +18,7 @@ from gpuwatch.model.event import AnyEvent, Tick
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.tui import Session, Watch
-from gpuwatch.tui.recorded import judged
+from gpuwatch.tui.recorded import told
 
 FONT = "DejaVu Sans Mono"
 FONT_PX = 20.26

@@ -119,14 +119,14 @@ async def test_at_the_end_it_stays_until_a_seek(recording: Recording) -> None:
         await waiting
     assert replay.position_us == wall(99)
     again = replay.play()
-    assert (await taken(again, 10))[-1] not in EVENTS[:70]
+    assert (await taken(again, 10))[-1] not in EVENTS[:30]
     assert not replay.at_end
     replay.close()
     assert [event async for event in again] == []
 
 
-@pytest.mark.parametrize("target", [95, 60, 45])
-async def test_a_seek_starts_ten_seconds_before_with_what_stands_there(
+@pytest.mark.parametrize("target", [95, 85, 75])
+async def test_a_seek_starts_a_window_before_with_what_stands_there(
     recording: Recording, target: int
 ) -> None:
     replay = Replay(recording, speed=1)
@@ -138,7 +138,7 @@ async def test_a_seek_starts_ten_seconds_before_with_what_stands_there(
     began = time.monotonic()
     run_up = await taken(events, 1)
     assert run_up == [EVENTS[0]], "the link of every node stands at the start"
-    assert await taken(events, 21) == EVENTS[target - 20 : target + 1], "half seconds"
+    assert await taken(events, 71) == EVENTS[target - 70 : target + 1], "half seconds"
     assert time.monotonic() - began < 5, "the run-up is not paced"
     await is_paced(events)
     await events.aclose()
@@ -172,8 +172,7 @@ async def test_a_seek_while_paused_shows_the_new_place(recording: Recording) -> 
     replay.paused = True
     replay.seek(wall(60))
     events = replay.play()
-    await taken(events, 1)
-    run_up = await taken(events, 20)
+    run_up = await taken(events, 60)
     assert run_up[-1] == EVENTS[59]
     waiting = await is_still(events)
     replay.step()

@@ -11,7 +11,7 @@ from gpuwatch.model.cluster import Cluster
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.recording.reader import Recording
 from gpuwatch.tui import Session, Watch
-from gpuwatch.tui.recorded import judged
+from gpuwatch.tui.recorded import told
 from tui import scenarios
 from tui.scripted import START_US, WALL_US
 
@@ -46,7 +46,7 @@ def screen(recording: Recording, *, speed: float = 64.0) -> tuple[Watch, Replay]
         1.0,
         replay,
         RecordedJudge(replay),
-        whole=lambda: judged(recording.chunks()),
+        whole=lambda: told(recording),
         theme="dark",
     )
     return Watch(session), replay

@@ -1,5 +1,6 @@
 """Where a recording is worth a look."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,41 +9,43 @@ import gpuwatch.recording
 from gpuwatch.model.event import Tick
 from gpuwatch.model.verdict import JobVerdict, State, Verdict
 from gpuwatch.recording import create
-from gpuwatch.recording.reader import Chunk
-from gpuwatch.recording.record import Shown
+from gpuwatch.report.timeline import Said, said_of
+from gpuwatch.tui.history import JOB
 from gpuwatch.tui.past import Past
-from gpuwatch.tui.recorded import first_wait, judged
+from gpuwatch.tui.recorded import first_wait, told
 from recording.kit import facts, tick
 
+SECOND = 1_000_000
 ROOT = Path(__file__).parents[2]
 
 
-def chunk(first: int, *states: State) -> Chunk:
-    """A chunk of ticks a second apart, each with the job in one state."""
-    ticks = tuple(
-        Tick(
-            event_no=first + i,
-            arrived_us=(first + i) * 1_000_000,
-            wall_us=(first + i) * 1_000_000,
-        )
-        for i in range(len(states))
-    )
-    shown = tuple(
-        Shown(
-            event_no=tick.event_no,
-            wall_us=tick.wall_us,
-            verdict=JobVerdict(job=Verdict(scope="job", state=state)),
-        )
-        for tick, state in zip(ticks, states, strict=True)
-    )
-    return Chunk(ticks, shown, ())
+def portion(first: int, *states: State) -> list[Said]:
+    """What ticks a second apart said, each of the job in one state."""
+    verdicts = [JobVerdict(job=Verdict(scope="job", state=state)) for state in states]
+    times = range(first * SECOND, (first + len(states)) * SECOND, SECOND)
+    ticks = [Tick(event_no=us // SECOND, arrived_us=us, wall_us=us) for us in times]
+    return list(said_of(zip(ticks, verdicts, strict=True)))
 
 
 async def test_changes_are_read_part_by_part() -> None:
-    chunks = [chunk(0, "UNKNOWN", "COMPUTE"), chunk(2, "COMPUTE", "NETWORK", "NETWORK")]
+    portions = [portion(0, "UNKNOWN", "COMPUTE"), portion(2, "COMPUTE", "NETWORK", "NETWORK")]
     past = Past(1.0, None)
-    await past.read(judged(chunks))
+    await past.read(iter(portions))
     assert past.changes == [1_000_000, 3_000_000]
+
+
+async def test_lanes_read_through_are_those_of_whole_verdicts() -> None:
+    recording = gpuwatch.recording.open(ROOT / "recordings/net-loss")
+    past, played = Past(1.0, None), Past(1.0, None)
+    await past.read(told(recording))
+    shown = dict(recording.shown())
+    ticks = [e for e in recording.events() if isinstance(e, Tick)]
+    for before, now in pairwise(ticks):
+        played.play(before.arrived_us, now, shown[now.event_no])
+    end_us = ticks[-1].arrived_us
+    for key in (JOB, ("gpu01",), ("gpu02",)):
+        assert past.history.letters(key, end_us, 25) == played.history.letters(key, end_us, 25)
+    assert past.changes == played.changes
 
 
 def test_a_replay_begins_at_the_first_wait() -> None:

@@ -18,7 +18,7 @@ from gpuwatch.model.event import AnyEvent, Tick
 from gpuwatch.model.verdict import JobVerdict
 from gpuwatch.model.view import View
 from gpuwatch.tui import Session, Watch
-from gpuwatch.tui.recorded import judged
+from gpuwatch.tui.recorded import told
 from gpuwatch.tui.screens.page import Page
 from tui import scenarios
 from tui.wait import press, until, until_second
@@ -97,7 +97,7 @@ async def replayed(theme: str, *, ascii: bool = False) -> AsyncIterator[tuple[Wa
     deck, facts = Replay(recording, None), recording.session
     session = Session(
         facts.job, facts.nodes, facts.interval_s, deck, RecordedJudge(deck), theme=theme,
-        ascii=ascii, sinks=(Stop(deck),), whole=lambda: judged(recording.chunks()),
+        ascii=ascii, sinks=(Stop(deck),), whole=lambda: told(recording),
     )  # fmt: skip
     app = Watch(session)
     async with app.run_test() as pilot:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuwatch.model.view import NodeView, View
     from gpuwatch.recording.reader import Recording
     from gpuwatch.transport.transports import Transports
-    from gpuwatch.tui.past import Judged
+    from gpuwatch.tui.past import Portion
     from gpuwatch.tui.session import Said
     from gpuwatch.tui.session import Session as Show
 
@@ -227,7 +227,7 @@ async def _replayed(recording: "Recording", called: str) -> int:
     if (incident_us := first_wait(recording)) is not None:
         feed.seek(incident_us - LEAD_US)
     show = _recorded(recording, feed, feed)
-    return await _shown(replace(show, played=called, whole=lambda: _judged(recording.place)))
+    return await _shown(replace(show, played=called, whole=lambda: _told(recording.place)))
 
 
 def _recorded(
@@ -258,12 +258,12 @@ def _recorded(
     )
 
 
-def _judged(folder: Path) -> "Iterator[Judged]":
+def _told(folder: Path) -> "Iterator[Portion]":
     """Read a recording through, beside the one that is being played."""
     import gpuwatch.recording
-    from gpuwatch.tui.recorded import judged
+    from gpuwatch.tui.recorded import told
 
-    yield from judged(gpuwatch.recording.open(folder).chunks())
+    yield from told(gpuwatch.recording.open(folder))
 
 
 def _group_of(pattern: object) -> "Callable[[str], str | None] | None":

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Protocol
 
+from gpuwatch.model.cluster import WINDOW_S
 from gpuwatch.model.event import AnyEvent, Tick
 from gpuwatch.model.verdict import JobVerdict, Verdict
 from gpuwatch.model.view import NodeView, View
@@ -12,8 +13,8 @@ from gpuwatch.recording.reader import Chunk, Recording
 
 __all__ = ["RecordedJudge", "Replay", "Told", "ahead"]
 
-RUN_UP_US = 10_000_000
-"""A seek starts so long before its target, so that rates and short windows are filled when it arrives."""
+RUN_UP_US = round(WINDOW_S * 1e6)
+"""A seek starts so long before its target, so that all windows are filled when it arrives, as live."""
 GAP_US = 5_000_000
 """Stretches without any event that are longer (twelve ticks, if that is more) are skipped."""
 

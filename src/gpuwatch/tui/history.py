@@ -157,11 +157,15 @@ class History:
     def mark(self, begin_us: int, now_us: int, verdict: JobVerdict) -> None:
         """Take what verdicts say, without how much was computed."""
         for one in (verdict.job, *verdict.nodes, *verdict.ranks):
-            key = key_of(one)
-            lane = self._lanes.get(key)
-            if lane is None:
-                lane = self._lanes[key] = _Lane()
-            lane.mark(begin_us + 1, now_us + 1, self._word(one))
+            self.lay(begin_us, now_us, one)
+
+    def lay(self, begin_us: int, now_us: int, verdict: Verdict) -> None:
+        """Take what one verdict says."""
+        key = key_of(verdict)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane()
+        lane.mark(begin_us + 1, now_us + 1, self._word(verdict))
 
     def _word(self, verdict: Verdict) -> int:
         said = state_words(verdict)

@@ -1,24 +1,28 @@
 """What the screen reads of a recording beside playing it: all verdicts, and where to begin."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpuwatch.model.event import Tick
-from gpuwatch.tui.past import Judged
+from gpuwatch.report.told import Told
+from gpuwatch.tui.past import Portion
 
 if TYPE_CHECKING:
-    from gpuwatch.recording.reader import Chunk, Recording
+    from gpuwatch.recording.reader import Recording
 
-__all__ = ["first_wait", "judged"]
+__all__ = ["first_wait", "told"]
+
+TICKS = 600
+"""That are read at once."""
 
 _WELL = ("COMPUTE", "IDLE", "UNKNOWN")
 
 
-def judged(chunks: Iterable["Chunk"]) -> Iterator[Judged]:
-    """Yield, part by part, all ticks with their verdicts. Each part is read when it is asked for."""
-    for chunk in chunks:
-        ticks = {e.event_no: e for e in chunk.events if isinstance(e, Tick)}
-        yield [(ticks[s.event_no], s.verdict) for s in chunk.shown if s.event_no in ticks]
+def told(recording: "Recording") -> Iterator[Portion]:
+    """Yield what all ticks said, some at once. They are read when they are asked for."""
+    ticks = Told(recording.told(()), range(2**63)).said()
+    while portion := list(islice(ticks, TICKS)):
+        yield portion
 
 
 def first_wait(recording: "Recording") -> int | None:

@@ -9,7 +9,7 @@ from gpuwatch.engine import Judge, Sink
 from gpuwatch.job.types import Cost
 from gpuwatch.model.event import AnyEvent
 from gpuwatch.model.progress import Expressions
-from gpuwatch.tui.past import Judged
+from gpuwatch.tui.past import Portion
 from gpuwatch.tui.transport import Transport
 
 __all__ = ["Said", "Session"]
@@ -55,7 +55,7 @@ class Session:
     sinks: tuple[Sink, ...] = ()
     recording: Callable[[], Said] | None = None
     played: str = "replay"
-    whole: Callable[[], Iterator[Judged]] | None = None
+    whole: Callable[[], Iterator[Portion]] | None = None
     note: Callable[[str], None] | None = None
     retry: Callable[[], int] | None = None
     cost: Cost | None = None
