@@ -56,7 +56,7 @@ async def take(recording: Path, shot: Shot) -> str:
     deck, facts = Replay(played, None), played.session
     session = Session(
         facts.job, facts.nodes, facts.interval_s, deck, RecordedJudge(deck), theme=shot.theme,
-        sinks=(Stop(deck, deck.span[0] + round(shot.at_s * 1e6)),), whole=lambda: judged(played.chunks()),
+        sinks=(Stop(deck, deck.span[0] + round(shot.at_s * 1e6)),), whole=lambda: told(played),
     )  # fmt: skip
     app = Watch(session)
     async with app.run_test(size=shot.size) as pilot, asyncio.timeout(DEADLINE_S):
