@@ -21,6 +21,9 @@ from gpuwatch.tui.scene import Scene
 
 __all__ = ["detail"]
 
+Readings = dict[Labels, dict[str, float | None]]
+"""Of each entity, by its labels: values by the names of their rows."""
+
 NAME = 26
 VALUE = 22
 LEAST = 10
@@ -120,19 +123,18 @@ def _scope(
     node: NodeView, scope: str, sources: Mapping[tuple[str, str], str], cells: int
 ) -> list[Line]:
     rows = catalogue.VALUES[scope]
-    sample = node.sample
-    entities = [r.labels for r in sample.rows(scope)] if sample is not None else []
+    readings = _readings(node, scope)
+    entities = list(readings)
     if not entities:
         reason = node.absence(sources.get((scope, rows[0].name), ""))
         return [(), _heading(scope, f"{MISSING}  {safe(reason)}")] if reason else []
-    values = {row: [_value(node, row, labels) for labels in entities] for row in rows}
-    told = [row for row in rows if any(v is not None for v in values[row])]
+    told = [row for row in rows if any(r[row.name] is not None for r in readings.values())]
     lines: list[Line] = [(), _heading(scope, "")]
     if len(entities) == 1:
         lines += [_label(row.name, entities[0][i]) for i, row in enumerate(catalogue.LABELS[scope])]
-        lines += [_metric(row, values[row][0], cells) for row in told]
+        lines += [_metric(row, readings[entities[0]][row.name], cells) for row in told]
     else:
-        lines += _table(node, scope, entities, told, cells)
+        lines += _table(node, scope, readings, told, cells)
     silent = [row for row in rows if row not in told]
     return [*lines, *_silent(node, silent, sources, cells)]
 
@@ -168,18 +170,19 @@ def _silent(
 
 
 def _table(
-    node: NodeView, scope: str, entities: list[Labels], rows: Sequence[Metric], cells: int
+    node: NodeView, scope: str, readings: Readings, rows: Sequence[Metric], cells: int
 ) -> list[Line]:
     """Return entities side by side; where they are many, the busy ones first, the quiet by name."""
     each = max(1, (cells - NAME) // (LEAST + 1))
-    quiet: list[Labels] = []
+    entities, quiet = list(readings), list[Labels]()
     if scope in FLOWS and len(entities) > each:
         entities, quiet = _by_flow(node, scope, entities)
     room = min(VALUE, (cells - NAME) // max(1, min(each, len(entities))) - 1)
     lines: list[Line] = []
     for start in range(0, len(entities), each):
         lines += [()] if start else []
-        lines += _block(node, scope, entities[start : start + each], rows, room)
+        shown = {labels: readings[labels] for labels in entities[start : start + each]}
+        lines += _block(scope, shown, rows, room)
     names = " ".join(safe(str(labels[0])) for labels in quiet)
     for row_no, words in enumerate(wrap(names, cells - NAME - 1, QUIET_ROWS)) if quiet else ():
         label = f"  {len(quiet)} are quiet" if row_no == 0 else ""
@@ -205,18 +208,16 @@ def _by_flow(
     return busy, [e for e in entities if not moved[e]]
 
 
-def _block(
-    node: NodeView, scope: str, entities: list[Labels], rows: Sequence[Metric], room: int
-) -> list[Line]:
+def _block(scope: str, readings: Readings, rows: Sequence[Metric], room: int) -> list[Line]:
     """Return a table of entities side by side: their labels, then a line a metric."""
     lines: list[Line] = []
     for i, label in enumerate(catalogue.LABELS[scope]):
         cells = [
-            (f" {fit(safe(str(e[i])), room)}", "strong" if i == 0 else "dim") for e in entities
+            (f" {fit(safe(str(e[i])), room)}", "strong" if i == 0 else "dim") for e in readings
         ]
         lines.append(((fit(f"  {label.name}", NAME), "dim"), *cells))
     for row in rows:
-        values = [_value(node, row, labels) for labels in entities]
+        values = [read[row.name] for read in readings.values()]
         spans = [
             (f" {fit(quantity(row, v), room)}", "old" if v is None else "text") for v in values
         ]
@@ -224,15 +225,18 @@ def _block(
     return lines
 
 
-def _value(node: NodeView, row: Metric, labels: Labels) -> float | None:
-    window = node.window(WINDOW_S)
-    if row.kind == COUNTER:
-        return None if window is None else window.rate(row.scope, labels, row.name)
-    sample = node.sample
-    if sample is None:
-        return None
-    place = catalogue.INDEX[row.scope][row.name]
-    return next((r.values[place] for r in sample.rows(row.scope) if r.labels == labels), None)
+def _readings(node: NodeView, scope: str) -> Readings:
+    """Return what is read of each entity of a scope: gauges as they are, counters as rates."""
+    window, rows = node.window(WINDOW_S), catalogue.VALUES[scope]
+    found: Readings = {}
+    for told in node.sample.rows(scope) if node.sample is not None else ():
+        now = dict(zip((row.name for row in rows), told.values, strict=True))
+        for row in rows:
+            if row.kind == COUNTER:
+                rate = None if window is None else window.rate(scope, told.labels, row.name)
+                now[row.name] = rate
+        found[told.labels] = now
+    return found
 
 
 def _absences(node: NodeView) -> list[Line]:
