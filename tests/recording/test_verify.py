@@ -52,9 +52,17 @@ def foreign(file: Path) -> None:
     pl.DataFrame({"t": [1], "someone": ["else"]}).write_parquet(file)
 
 
+def later(place: Path) -> None:
+    line, *rest = (place / manifest.FILE).read_text("ascii").splitlines(keepends=True)
+    entry = json.loads(line)
+    entry["tables"]["optics"] = entry["tables"]["nic"]
+    (place / manifest.FILE).write_text(json.dumps(entry) + "\n" + "".join(rest))
+
+
 BROKEN: dict[str, tuple[Break, str]] = {
     "truncated": (cut(TABLE, 30), "segment 1, table nic: its checksum differs"),
     "bit flipped": (flip(NODE), "segment 2, table node: its checksum differs"),
+    "of a later version": (later, "segment 1, table optics: of a later gpuwatch"),
     "zero length": (lambda p: os.truncate(p / TABLE, 0), "segment 1, table nic: its checksum"),
     "missing table": (lambda p: (p / TABLE).unlink(), "segment 1, table nic: No such file"),
     "missing segment": (lambda p: (p / "seg/00000001").rename(p / "elsewhere"), "segment 1, table"),

@@ -53,7 +53,7 @@ def verify(recording: Recording) -> Verified:
             events += 1
             samples += isinstance(event, Sample)
     unread = [Gap(None, None, reason) for reason in _tables(recording)]
-    gaps = (*recording.gaps, *unread)
+    gaps = (*recording.gaps, *unread, *_later(recording))
     return Verified(
         recording=str(recording.place),
         format=recording.session.format,
@@ -74,6 +74,14 @@ def _tables(recording: Recording) -> Iterator[str]:
             recording.table(name).select(pl.len()).collect()
         except segment.READ_ERRORS as error:
             yield f"table {name}: {str(error).splitlines()[0][:200]}"
+
+
+def _later(recording: Recording) -> Iterator[Gap]:
+    """Yield what a later version has written, and this one leaves unread."""
+    for entry in recording.entries:
+        for name in sorted(entry.tables.keys() - set(schema.tables())):
+            what = f"segment {entry.segment}, table {name:.40}"
+            yield Gap.over(entry.extent, f"{what}: of a later gpuwatch, this one leaves it unread")
 
 
 def _left_over(recording: Recording) -> Iterator[str]:

@@ -246,9 +246,9 @@ def _parts(rows: "pl.LazyFrame", source: Source, keys: list[str], stride_us: int
     whose = [*keys, "agent_id"]
     if stride_us >= LEAST_STRIDE_US:
         turn = (pl.col("mono_us") // stride_us).alias("turn")
+        # Counters only grow: the least is the first that was read.
         rows = rows.group_by(*whose, turn).agg(
-            pl.col("t", "event_no", "mono_us").first(),
-            pl.col(*source.columns).drop_nulls().first(),
+            pl.col("t", "event_no", "mono_us", *source.columns).min()
         )
     longest_s = PAUSE_S + stride_us / 1e6
     seconds = (pl.col("mono_us").diff() / 1e6).over(whose)
