@@ -10,7 +10,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seal_us: of events in a log; it ends at the first tick after.
-        seal_bytes: of a log; it ends at the first tick after, and at twice as much anyhow.
+        seal_bytes: of a log; it ends at the first tick after, and at twice as much anyhow. As tables it
+            takes seven times as much memory while it is sealed.
         queue: records that wait for the disk; by default half a minute of 128 nodes.
         merge_us: how long merged segments are, one after the other. Ten minutes, as a minute's files
             are half made of their footers; an hour; and four, as three weeks are to have fewer than
@@ -20,7 +21,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     seal_us: int = 60_000_000
-    seal_bytes: int = 64 << 20
+    seal_bytes: int = 16 << 20
     queue: int = 4096
     merge_us: tuple[int, ...] = (600_000_000, 3_600_000_000, 14_400_000_000)
     max_bytes: float | None = None
