@@ -5,8 +5,8 @@ import gc
 __all__ = ["settle"]
 
 _FULL_EVERY = 100
-"""Middle collections for each full one, instead of 10: the oldest generation is half a minute of
-samples, which hold no cycles and go by themselves."""
+"""Middle collections for each full one, instead of 10: what is kept for half a minute holds no cycles
+and goes by itself."""
 
 
 def settle() -> None:
