@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect fuzz kill-check html-check clean
+.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites lab-preflight bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect fuzz kill-check html-check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -31,7 +31,7 @@ check: $(READY) ## Check style, types, walls and generated documents only.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations --no-parse-comments --target=3.6- src/gpuwatch/agent
+	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations --no-parse-comments --target=3.6- src/gpuwatch/agent src/gpuwatch/errand
 	$(BIN)/python docs/generate.py --check
 
 lock: ## Write requirements.lock anew from pyproject.toml; needs uv.
@@ -62,6 +62,9 @@ demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.
 
 lab-bites: $(READY) lab-setup ## Show that each fault of the lab bites and can be lifted; root; five minutes.
 	$(BIN)/python tests/lab/bites.py
+
+lab-preflight: $(READY) lab-setup ## Plant faults of links, switches and disks, and have preflight find them; root; five minutes.
+	$(BIN)/python tests/lab/preflight.py
 
 bench-start: $(READY) ## Measure how soon --help and the first screen appear.
 	$(BIN)/python bench/start.py

@@ -12,6 +12,7 @@ from gpuwatch.agent import catalogue
 from gpuwatch.agent.metric import LABEL, Metric
 from gpuwatch.cli.commands import COMMANDS, EXIT_CODES, usage
 from gpuwatch.model.verdict import CAUSES, LETTERS, STATES
+from gpuwatch.preflight.checks import CHECKS
 from gpuwatch.recording import schema
 from gpuwatch.report.compare import schema as schema_of_comparison
 from gpuwatch.report.types import schema as schema_of_report
@@ -52,11 +53,17 @@ def comparison_schema() -> str:
     return _json(schema_of_comparison())
 
 
+def preflight() -> str:
+    """Return docs/preflight.md: every check, what it judges by, and from where each limit is."""
+    return _page(_preflight())
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "metrics.md": metrics,
     "commands.md": commands,
     "verdicts.md": verdicts,
     "recording.md": recording,
+    "preflight.md": preflight,
     "report.schema.json": report_schema,
     "compare.schema.json": comparison_schema,
 }
@@ -124,6 +131,44 @@ def _commands() -> Iterator[str]:
     yield "## Exit codes"
     yield ""
     yield from _table(("code", "meaning"), ((str(c), meaning) for c, meaning in EXIT_CODES.items()))
+
+
+PREFLIGHT = """\
+`gpuwatch preflight job.yaml` runs the checks that experts run by hand, over the same login as everything else, and judges them.
+What makes load is asked about first: what, where, how long, how much is written (`--yes` goes on without). Nodes on whose GPUs processes
+run are refused (`--busy-ok`), more than 20 minutes need `--thorough`; `--quick` is shorter, `--only links,host` runs what is
+named. A tool that a node lacks is a line with the package that has it, and the other checks go on; nothing is installed.
+
+On a node one Python process runs programs and reads and writes files, as you, until the connection ends. Then, and when it is killed, a
+process forked from it kills what carries its mark in the environment (`GPUWATCH_ERRAND`) and removes its folders
+(`.gpuwatch-preflight-...` on the job's paths), within seconds.
+
+A fault is said where a figure is outside its limit, *not judged* where a tool, a right, or something to compare with is
+missing. Limits are coarse on purpose: what a good cluster shows on a busy afternoon is no fault. The result is kept beside the job's
+recordings, and what is new or gone since the last one is told. Exit code 1: a fault was found."""
+
+
+def _preflight() -> Iterator[str]:
+    yield "# Before the job: preflight"
+    yield ""
+    yield PREFLIGHT
+    for check in CHECKS:
+        yield ""
+        yield f"## {check.name}"
+        yield ""
+        yield f"{check.does[0].upper()}{check.does[1:]}."
+        yield ""
+        yield f"A fault: {check.judges}."
+        if check.limits:
+            yield ""
+            head = ("limit", "value", "of what", "from where")
+            rows = (
+                (f"`{x.name}`", f"{x.value:g} {x.unit}".strip(), x.meaning, x.source)
+                for x in check.limits
+            )
+            yield from _table(head, rows)
+    yield ""
+    yield _part("preflight.md")
 
 
 ABOUT = """\

@@ -102,19 +102,6 @@ def test_thresholds_that_are_given_stand_above_the_files(tmp_path: Path) -> None
     assert job_of(asked).thresholds == {"retransmit": 0.005, "lost": 0.4, "confirm_after": 60.0}
 
 
-def test_a_key_that_nothing_acts_on_is_told_and_not_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text("nodes: a\npreflight: {modules: [nccl]}\nrecord: {dir: out, keep: 7d}\n")
-    job_of(Namespace(job=str(file), slurm=None))
-    told = capsys.readouterr().err
-    assert told == "gpuwatch: this version does nothing with: preflight\n"
-    file.write_text(TEXT)
-    job_of(Namespace(job=str(file), slurm=None))
-    assert not capsys.readouterr().err
-
-
 def test_a_recording_keeps_the_job_but_no_values_of_its_environment(job: Job) -> None:
     kept = msgspec.json.encode(described(job)).decode()
     assert '"TOKEN":""' in kept

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,10 @@ def test_modules_come_from_memory_and_only_from_there(version: str) -> None:
         b"raise SystemExit"
     )
     sound = payload()
-    starter = sound.starter.replace(b"import gpuwatch.agent.main", look.replace(b"\n", b";"))
-    changed = Payload(starter, sound.modules, sound.bundle)
+    starter = sound.starter.replace(
+        b"main = importlib", look.replace(b"\n", b";") + b"\n    main = importlib"
+    )
+    changed = replace(sound, starter=starter)
     done = subprocess.run(
         [python, *FLAGS, "-c", PROGRAM, "olleh"],
         input=changed.message({}),
@@ -150,9 +153,7 @@ async def test_a_traceback_of_the_agent_is_the_reason(
 ) -> None:
     sound = payload()
     starter = sound.starter.replace(b"main.run(", b"main.no_such_thing(")
-    monkeypatch.setattr(
-        "gpuwatch.feed.live.payload", lambda: Payload(starter, sound.modules, sound.bundle)
-    )
+    monkeypatch.setattr("gpuwatch.feed.live.payload", lambda: replace(sound, starter=starter))
     step, reason = await refused(watching, local(sys.executable))
     assert step == "python"
     assert reason.startswith(

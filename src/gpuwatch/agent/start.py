@@ -1,4 +1,4 @@
-"""First on a node: take the bundle from stdin, import it from memory, run the agent.
+"""First on a node: take the bundle from stdin, import it from memory, run what it is for.
 
 The viewer sends this file's text and calls `start`. It keeps to what Python 3.5 parses, so
 that an interpreter which is too old says so in words. Nothing is written on the node.
@@ -51,15 +51,16 @@ def refuse(text: str) -> None:
 
 
 def start(stream: Any) -> None:
-    """Read the rest of the payload and run the agent; does not return.
+    """Read the rest of the payload and run its main module; does not return.
 
     Args:
         stream: binary, buffered: one line of JSON (`size`, `crc`, `modules` as [name, is_package,
-            size] in order, `config`), then the compressed sources, end to end.
+            size] in order, `main`, `config`), then the compressed sources, end to end.
     """
     if sys.version_info < (3, 6):
         refuse("python %d.%d at %s is older than 3.6" % (sys.version_info[:2] + (sys.executable,)))
     import gc
+    import importlib
     import json
     import os
     import zlib
@@ -77,6 +78,5 @@ def start(stream: Any) -> None:
     sys.meta_path.insert(0, importer)
     os.chdir("/")
     gc.set_threshold(10000)  # a tick makes much that dies young, and hardly a cycle
-    import gpuwatch.agent.main
-
-    gpuwatch.agent.main.run(header["config"])
+    main = importlib.import_module(header["main"])  # type: Any
+    main.run(header["config"])

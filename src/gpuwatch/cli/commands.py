@@ -147,6 +147,25 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
             "gpuwatch.cli.doctor:doctor",
         ),
         Command(
+            "preflight",
+            "the checks before a job: links, hosts, round trips, bandwidth, storage; asks before it makes load",
+            (
+                *_JOB,
+                _JSON,
+                Argument("--only", "run these checks alone, as docs/preflight.md names them: links,bandwidth", {"metavar": "NAME,.."}),
+                Argument("--quick", "shorter tests, of less data", _SWITCH),
+                Argument("--thorough", "also where it takes more than 20 minutes", _SWITCH),
+                Argument("--yes", "make the load without asking", _SWITCH),
+                Argument("--busy-ok", "also where processes run on the GPUs", _SWITCH),
+                Argument("--gpus", "GPUs of the whole job; those of the nodes without it", {"metavar": "N"}),
+                Argument("--checkpoint-size", "of one checkpoint of the whole job, for example 140GB", {"metavar": "SIZE"}),
+                Argument("--params", "parameters of the model, for example 70B: what a step exchanges", {"metavar": "N"}),
+                Argument("--dtype", "of its gradients; bf16 without it", {"choices": ("fp32", "bf16", "fp16", "fp8"), "default": "bf16"}),
+                Argument("--step-seconds", "seconds that a step computes", {"metavar": "S"}),
+            ),
+            "gpuwatch.cli.preflight:preflight",
+        ),
+        Command(
             "agent",
             "what is sent to a node and run there, source by source",
             (

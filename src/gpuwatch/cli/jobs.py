@@ -1,9 +1,7 @@
 """From the words on the command line to a job, and from the job to the nodes that are reached."""
 
 import os
-import sys
 from argparse import Namespace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,6 @@ from gpuwatch.transport.node import Node, Ssh
 from gpuwatch.verdict.thresholds import parse
 
 __all__ = ["described", "job_of", "nodes_of"]
-
-_UNUSED = ("preflight",)
-"""Keys of a job file that are checked, and that nothing in this version acts on."""
 
 
 def job_of(given: Namespace) -> Job:
@@ -53,16 +48,7 @@ def _named(given: Namespace) -> Job:
     job = from_argument(given.job, parse)
     if names_a_file(given.job):
         trust.require(Path(given.job), job)
-    if idle := [key for key in _UNUSED if _value(job, key) != _value(_EMPTY, key)]:
-        print(f"gpuwatch: this version does nothing with: {', '.join(idle)}", file=sys.stderr)
     return job
-
-
-_EMPTY = Job(name="", nodes=())
-
-
-def _value(job: Job, key: str) -> Any:
-    return reduce(getattr, key.split("."), job)
 
 
 def nodes_of(job: Job) -> tuple[Node, ...]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import platformdirs
@@ -254,7 +255,7 @@ def _stopped_by_signals(stop: asyncio.Event) -> Iterator[list[int]]:
 
 
 async def until_done(
-    engine: "asyncio.Task[None]", stop: asyncio.Event, seconds: float | None
+    engine: "asyncio.Task[Any]", stop: asyncio.Event, seconds: float | None
 ) -> bool:
     """Wait until `stop` is set, a signal comes, the time is over, or the engine fails.
 

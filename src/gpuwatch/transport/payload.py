@@ -1,4 +1,4 @@
-"""What is sent to a node's interpreter: the agent and our locked pynvml, as sources in memory."""
+"""What is sent to a node's interpreter, as sources in memory: the agent with our locked pynvml, or an errand."""
 
 import functools
 import importlib.resources
@@ -14,9 +14,11 @@ from typing import Any
 from gpuwatch import __version__
 from gpuwatch.transport.node import Node
 
-__all__ = ["Payload", "agent_config", "payload"]
+__all__ = ["Payload", "agent_config", "errand", "payload"]
 
 AGENT = "gpuwatch.agent"
+ERRAND = "gpuwatch.errand"
+START = AGENT + ".start"
 NVML = "pynvml"
 
 
@@ -28,22 +30,25 @@ class Payload:
         starter: source that the start command reads first and runs.
         modules: (name, whether it is a package, bytes) of each source in the bundle, in order.
         bundle: the sources, each compressed alone, so that a node unpacks what it imports.
+        main: the module whose `run` is called with the configuration.
     """
 
     starter: bytes
     modules: tuple[tuple[str, bool, int], ...]
     bundle: bytes
+    main: str
 
     def message(self, config: dict[str, Any]) -> bytes:
         """Return all that goes to the interpreter's stdin before the first heartbeat.
 
         Args:
-            config: what `gpuwatch.agent.main.run` takes.
+            config: what the main module's `run` takes.
         """
         header = {
             "size": len(self.bundle),
             "crc": zlib.crc32(self.bundle),
             "modules": self.modules,
+            "main": self.main,
             "config": config,
         }
         parts = b"%d\n" % len(self.starter), self.starter, json.dumps(header).encode("ascii"), b"\n"
@@ -75,20 +80,31 @@ def agent_config(node: Node, interval_s: float) -> dict[str, Any]:
 
 @functools.cache
 def payload() -> Payload:
-    """Build the payload from the installed package; takes some 50 ms, once."""
+    """Build the agent's payload from the installed package; takes some 50 ms, once."""
+    return _packed(AGENT, (NVML, False, _module_source(NVML)))
+
+
+@functools.cache
+def errand() -> Payload:
+    """Build the payload of the checks before a job."""
+    return _packed(ERRAND)
+
+
+def _packed(package: str, *more: tuple[str, bool, bytes]) -> Payload:
     starter = importlib.resources.files(AGENT).joinpath("start.py").read_bytes()
-    sources = [("gpuwatch", True, b""), *_agent_sources(), (NVML, False, _module_source(NVML))]
-    packed = [(name, package, zlib.compress(source, 9)) for name, package, source in sources]
+    sources = [("gpuwatch", True, b""), *_sources(package), *more]
+    packed = [(name, is_package, zlib.compress(source, 9)) for name, is_package, source in sources]
     return Payload(
         starter=starter + b"\nstart(i)\n",
-        modules=tuple((name, package, len(data)) for name, package, data in packed),
+        modules=tuple((name, is_package, len(data)) for name, is_package, data in packed),
         bundle=b"".join(data for _, _, data in packed),
+        main=package + ".main",
     )
 
 
-def _agent_sources() -> Iterator[tuple[str, bool, bytes]]:
-    for name, is_package, file in _modules(AGENT, importlib.resources.files(AGENT)):
-        if name != AGENT + ".start":
+def _sources(package: str) -> Iterator[tuple[str, bool, bytes]]:
+    for name, is_package, file in _modules(package, importlib.resources.files(package)):
+        if name != START:
             yield name, is_package, file.read_bytes()
 
 

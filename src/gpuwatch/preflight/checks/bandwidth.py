@@ -1,0 +1,385 @@
+"""bandwidth: iperf3 between pairs, in rounds; who is slow together is tried again alone."""
+
+import asyncio
+import json
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+from math import ceil
+from statistics import median
+from typing import Any, NamedTuple
+
+from gpuwatch.preflight.blame import Pair, common
+from gpuwatch.preflight.check import Check, Limit, Site, not_judged, without
+from gpuwatch.preflight.errand import Errand, ErrandError
+from gpuwatch.preflight.numbers import gbit, upper
+from gpuwatch.preflight.result import Fact, Finding
+from gpuwatch.preflight.rounds import matchings
+
+__all__ = ["CHECK", "Measure", "judged", "parsed", "tell"]
+
+SECONDS, QUICK = 30, 5
+"""A direction: below ten seconds slow start and the first losses weigh too much on long links."""
+PORT = 5201
+PROCESS_BITS_S = 25e9
+"""What one process of iperf3 moves for certain (it has one thread a process before 3.16)."""
+MOST_PROCESSES = 8
+SUSPECTS = 8
+DEFICIT = Limit(
+    "deficit", 0.15, "of the line rate", "What is missing to the line rate",
+    "Ethernet, IP and TCP headers take 6 % of 1,500-byte frames; the rest is room for noise",
+)  # fmt: skip
+CPU = Limit(
+    "cpu", 95.0, "% of a core", "A process of iperf3 that uses so much measures its core, not the link", "fasterdata.es.net, 100G tuning",
+)  # fmt: skip
+STEAL = Limit(
+    "steal",
+    0.05,
+    "of the CPUs",
+    "Time that the hypervisor took meanwhile",
+    "a twentieth is seen in throughput",
+)
+LOSSES = Limit(
+    "retransmits",
+    1e-3,
+    "of segments",
+    "Segments sent again meanwhile",
+    "as the live verdict: over 0.1 % is loss, not noise",
+)
+
+
+class Measure(NamedTuple):
+    """What one direction of a pair carried.
+
+    Attributes:
+        bits_s: at the receiver.
+        again: share of segments that were sent again; None where the sender does not tell.
+        cpu_pct: of one core, of the busier end's process.
+        steal: share of CPU time that the hypervisors took, of the worse end.
+    """
+
+    bits_s: float
+    again: float | None = None
+    cpu_pct: float = 0.0
+    steal: float = 0.0
+
+
+Measures = Mapping[Pair, Measure]
+"""(sender, receiver) to what it carried."""
+
+
+async def run(site: Site) -> list[Finding]:
+    """Try pairs in rounds; then those that were slow alone, one after another."""
+    found, able = await _able(site)
+    if len(able) < 2:
+        return [*found, not_judged("job", "no two nodes with iperf3")]
+    nominal = await _nominal(able, site)
+    together: dict[Pair, Measure] = {}
+    plan = matchings(list(able))
+    for number, pairs in enumerate(plan, 1):
+        site.progress(f"bandwidth: round {number} of {len(plan)}, {len(pairs)} pairs")
+        told = await asyncio.gather(
+            *(_both_ways(able[a], able[b], nominal, site) for a, b in pairs)
+        )
+        for outcome in told:
+            if isinstance(outcome, Finding):
+                found.append(outcome)
+            else:
+                together |= outcome
+    alone: dict[Pair, Measure] = {}
+    for a, b in _suspects(together, nominal):
+        site.progress(f"bandwidth: {a} <-> {b} alone")
+        outcome = await _both_ways(able[a], able[b], nominal, site)
+        if not isinstance(outcome, Finding):
+            alone |= outcome
+    if together:
+        best = alone or together
+        site.measured["bandwidth_bytes_s"] = median(m.bits_s for m in best.values()) / 8
+    return found + judged(together, alone, nominal)
+
+
+async def _able(site: Site) -> tuple[list[Finding], dict[str, Errand]]:
+    lacking = await asyncio.gather(*(without(errand, "iperf3") for errand in site.errands))
+    able = {e.node.name: e for e, lack in zip(site.errands, lacking, strict=True) if lack is None}
+    return [lack for lack in lacking if lack is not None], able
+
+
+async def _nominal(able: Mapping[str, Errand], site: Site) -> dict[str, float]:
+    """Return each node's line rate on the way to the first other one, where it is known."""
+    names = list(able)
+    return {
+        name: rate
+        for name, errand in able.items()
+        if (
+            rate := await _rate(
+                errand, able[names[0] if name != names[0] else names[1]].node.host, site
+            )
+        )
+    }
+
+
+async def _rate(errand: Errand, to: str, site: Site) -> float | None:
+    ran = await errand.run(["ip", "-o", "route", "get", to], 10.0)
+    words = ran.out.split()
+    if not ran.ended_well or "dev" not in words[:-1]:
+        return None
+    port = words[words.index("dev") + 1]
+    for pattern, rate in site.job.network.line_rate.items():
+        if fnmatchcase(port, pattern):
+            return rate
+    speed = (await errand.texts(f"/sys/class/net/{port}/speed")).values()
+    return next((float(mbit) * 1e6 for mbit in speed if mbit.strip().isdigit()), None)
+
+
+def _suspects(together: Measures, nominal: Mapping[str, float]) -> list[Pair]:
+    """Return the pairs, each once, that were slow beside others; some of them where most were."""
+    usual = upper(m.bits_s for m in together.values())
+    slow = {(a, b) if a < b else (b, a) for a, b in _slow(together, nominal, usual)}
+    rounds = {(a, b) if a < b else (b, a) for a, b in together}
+    if len({node for pair in rounds for node in pair}) <= 2:
+        return []
+    return sorted(slow, key=lambda pair: together[pair].bits_s)[:SUSPECTS]
+
+
+async def _both_ways(
+    one: Errand, other: Errand, nominal: Mapping[str, float], site: Site
+) -> dict[Pair, Measure] | Finding:
+    rate = min((nominal[e.node.name] for e in (one, other) if e.node.name in nominal), default=0.0)
+    count = min(MOST_PROCESSES, max(1, ceil(rate / PROCESS_BITS_S)))
+    found = {}
+    try:
+        for sender, receiver in ((one, other), (other, one)):
+            found[sender.node.name, receiver.node.name] = await _measured(
+                sender, receiver, count, site
+            )
+    except ErrandError as error:
+        return not_judged(
+            f"{one.node.name} <-> {other.node.name}",
+            error.what,
+            f"a firewall must let TCP ports {PORT} to {PORT + count - 1} through between nodes",
+        )
+    return found
+
+
+async def _measured(sender: Errand, receiver: Errand, count: int, site: Site) -> Measure:
+    """Run so many processes at once from one node to another."""
+    seconds = QUICK if site.options.quick else SECONDS
+    ports = range(PORT, PORT + count)
+    try:
+        for port in ports:
+            await receiver.ask(
+                "start", name=f"iperf3-{port}", argv=["iperf3", "-s", "-1", "-p", str(port)]
+            )
+            if not (await receiver.ask("listens", 6.0, port=port, timeout_s=5.0))["listens"]:
+                raise ErrandError(f"{receiver.node.name}: iperf3 does not listen on port {port}")
+        before = [await _cpu(end) for end in (sender, receiver)]
+        words = [
+            "iperf3",
+            "-c",
+            receiver.node.host,
+            "-J",
+            "-P",
+            "4",
+            "-t",
+            str(seconds),
+            "--connect-timeout",
+            "3000",
+        ]
+        runs = await asyncio.gather(
+            *(sender.run([*words, "-p", str(port)], seconds + 15.0) for port in ports)
+        )
+        after = [await _cpu(end) for end in (sender, receiver)]
+    finally:
+        for port in ports:
+            await receiver.ask("stop", 8.0, name=f"iperf3-{port}")
+    told = [parsed(ran.out) for ran in runs]
+    if not all(isinstance(each, Measure) for each in told):
+        raise ErrandError(
+            f"{sender.node.name} to {receiver.node.name}: {next(e for e in told if isinstance(e, str))}"
+        )
+    measures = [each for each in told if isinstance(each, Measure)]
+    again = [m.again for m in measures if m.again is not None]
+    return Measure(
+        sum(m.bits_s for m in measures), max(again, default=None), max(m.cpu_pct for m in measures),
+        max(_stolen(b, a) for b, a in zip(before, after, strict=True)),
+    )  # fmt: skip
+
+
+async def _cpu(errand: Errand) -> list[int]:
+    """Return the ticks of all CPUs, as the first line of /proc/stat has them."""
+    text = (await errand.texts("/proc/stat")).get("/proc/stat", "")
+    return [int(word) for word in text.partition("\n")[0].split()[1:9] if word.isdigit()]
+
+
+def _stolen(before: list[int], after: list[int]) -> float:
+    grown = [max(0, a - b) for b, a in zip(before, after, strict=False)]
+    total = sum(grown)
+    return grown[7] / total if len(grown) > 7 and total else 0.0
+
+
+def parsed(text: str) -> Measure | str:
+    """Return what iperf3's JSON says, or its error."""
+    try:
+        said: Any = json.loads(text)
+        if "error" in said:
+            return f"iperf3: {str(said['error'])[:200]}"
+        end = said["end"]
+        sent, received, cpu = end["sum_sent"], end["sum_received"], end["cpu_utilization_percent"]
+        bits_s = float(received["bits_per_second"])
+        mss = float(said["start"].get("tcp_mss_default") or 1448)
+        again = sent.get("retransmits")
+        share = None if again is None else float(again) / max(1.0, float(sent["bytes"]) / mss)
+        return Measure(bits_s, share, max(float(cpu["host_total"]), float(cpu["remote_total"])))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "iperf3 said nothing that can be understood"
+
+
+def judged(together: Measures, alone: Measures, nominal: Mapping[str, float]) -> list[Finding]:
+    """Tell a slow node, a slow pair, and a fabric that cannot carry all at once apart."""
+    usual = upper(m.bits_s for m in together.values())
+    slow = _slow(together, nominal, usual)
+    cpu = {pair for pair in slow if together[pair].cpu_pct >= CPU.value}
+    found = [_cpu_bound(pair, together[pair]) for pair in sorted(cpu)]
+    slow -= cpu
+    tried = slow & alone.keys()
+    clean = tried - _slow(alone, nominal, usual)
+    if clean:
+        found.append(_crowded(clean, together, alone))
+        # Where all that were tried again are in order alone, so are the rest.
+        slow -= slow if clean == tried else clean
+    best = {**together, **alone}
+    for node, mine in _nodes(slow, together).items():
+        found.append(_one_node(node, mine, best, nominal))
+        slow -= mine
+    pairs = {tuple(sorted(pair)) for pair in slow}
+    for a, b in sorted(pairs):
+        ways = [pair for pair in ((a, b), (b, a)) if pair in slow]
+        found.append(_one_pair(ways, best, nominal))
+    if not found and together:
+        least = min(together.values(), key=lambda m: m.bits_s)
+        text = f"{gbit(least.bits_s)} and more between all nodes, on {len(together) // 2} pairs"
+        found.append(
+            Finding(
+                subject="job",
+                judgement="fine",
+                text=text,
+                facts=(Fact("bandwidth", least.bits_s, "bit/s"),),
+            )
+        )
+    return found
+
+
+def _nodes(slow: Collection[Pair], tried: Collection[Pair]) -> dict[str, set[Pair]]:
+    """Return the nodes out of which, or into which, every direction that was tried is slow."""
+    ends = {(f"out {a}", f"into {b}"): (a, b) for a, b in tried}
+    bad = {end for end, pair in ends.items() if pair in slow}
+    found: dict[str, set[Pair]] = {}
+    for end in common(bad, ends):
+        mine = found.setdefault(end.partition(" ")[2], set())
+        mine |= {ends[each] for each in bad if end in each}
+    return found
+
+
+def _slow(measures: Measures, nominal: Mapping[str, float], usual: float) -> set[Pair]:
+    """Return directions below the line rate; where none is known, below what is usual there."""
+    return {
+        pair
+        for pair, measure in measures.items()
+        if measure.bits_s < (1 - DEFICIT.value) * _wanted(pair, nominal, usual)
+    }
+
+
+def _wanted(pair: Pair, nominal: Mapping[str, float], usual: float = 0.0) -> float:
+    return min((nominal[node] for node in pair if node in nominal), default=usual)
+
+
+def _one_node(
+    node: str, slow: Collection[Pair], best: Measures, nominal: Mapping[str, float]
+) -> Finding:
+    worst = min(slow, key=lambda pair: best[pair].bits_s)
+    ways = {"out of" if pair[0] == node else "into" for pair in slow}
+    return Finding(
+        subject=node, judgement="fault", facts=_facts(best[worst], _wanted(worst, nominal)),
+        text=f"{node} is slow with every other node, {' and '.join(sorted(ways))} it: {tell(best[worst], _wanted(worst, nominal))}",
+        hint="its cable, port and driver: ethtool for speed and ring sizes, ethtool -S for errors, the switch's port",
+    )  # fmt: skip
+
+
+def _one_pair(ways: list[Pair], best: Measures, nominal: Mapping[str, float]) -> Finding:
+    worst = min(ways, key=lambda pair: best[pair].bits_s)
+    arrow = "<->" if len(ways) == 2 else "->"
+    return Finding(
+        subject=f"{worst[0]} {arrow} {worst[1]}", judgement="fault", facts=_facts(best[worst], _wanted(worst, nominal)),
+        text=f"{worst[0]} {arrow} {worst[1]} is slow, and with others both are not: {tell(best[worst], _wanted(worst, nominal))}",
+        hint="the way between the two: traceroute, the switches' ports and uplinks on it",
+    )  # fmt: skip
+
+
+def _crowded(clean: Collection[Pair], together: Measures, alone: Measures) -> Finding:
+    """Tell of pairs that are in order alone: of several the fabric is short, of one it was chance."""
+    beside, by_itself = (median(m[pair].bits_s for pair in clean) for m in (together, alone))
+    pairs = {frozenset(pair) for pair in clean}
+    facts = (
+        Fact("together", beside, "bit/s", (1 - DEFICIT.value) * by_itself),
+        Fact("alone", by_itself, "bit/s"),
+    )
+    if len(pairs) == 1:
+        a, b = sorted(next(iter(pairs)))
+        text = f"{a} <-> {b} had {gbit(beside)} once, and {gbit(by_itself)} when it was tried again alone"
+        return Finding(subject=f"{a} <-> {b}", judgement="not judged", text=text, facts=facts)
+    text = (
+        f"the fabric is oversubscribed: {len(pairs)} pairs have {gbit(by_itself)} alone and "
+        f"{gbit(beside)} while others run; no node is to blame"
+    )
+    hint = (
+        "uplinks of the switches between: place the job under fewer of them, or have them widened"
+    )
+    return Finding(subject="job", judgement="fault", text=text, facts=facts, hint=hint)
+
+
+def _cpu_bound(pair: Pair, measure: Measure) -> Finding:
+    return not_judged(
+        f"{pair[0]} -> {pair[1]}",
+        f"CPU-bound at {gbit(measure.bits_s)}: a process of iperf3 had {measure.cpu_pct:.0f} % of its core",
+        "more is measured by iperf3 3.16 or newer, which has a thread a stream",
+    )
+
+
+def tell(measure: Measure, wanted: float) -> str:
+    """Say how slow, and what was seen meanwhile that explains it."""
+    short = f"{gbit(measure.bits_s)} of {gbit(wanted)}" if wanted else gbit(measure.bits_s)
+    return "; ".join([short, *_why(measure)])
+
+
+def _why(measure: Measure) -> Iterator[str]:
+    if measure.steal > STEAL.value:
+        yield f"the hypervisor took {measure.steal * 100:.0f} % of the CPUs meanwhile"
+    if measure.again is not None and measure.again > LOSSES.value:
+        yield f"{measure.again * 100:.2f} % of segments were sent again: loss or a full queue"
+
+
+def _facts(measure: Measure, wanted: float) -> tuple[Fact, ...]:
+    return (
+        Fact("bandwidth", measure.bits_s, "bit/s", (1 - DEFICIT.value) * wanted or None),
+        Fact("retransmits", measure.again, LOSSES.unit, LOSSES.value), Fact("cpu", measure.cpu_pct, CPU.unit, CPU.value),
+        Fact("steal", measure.steal, STEAL.unit, STEAL.value),
+    )  # fmt: skip
+
+
+def _seconds(site: Site) -> float:
+    once = 2 * ((QUICK if site.options.quick else SECONDS) + 1)
+    return float(once * (len(matchings([errand.node.name for errand in site.errands])) + SUSPECTS))
+
+
+def _load(site: Site) -> str:
+    return f"TCP at full speed between pairs of nodes, {QUICK if site.options.quick else SECONDS} s a direction, in rounds over all nodes at once"
+
+
+CHECK = Check(
+    name="bandwidth",
+    does="iperf3 of 4 streams both ways (30 s each), all pairs up to 16 nodes and log2(n) rounds above, no node in two tests at once; who was slow is tried again alone; over 25 Gb/s several processes",
+    judges="15 % under the line rate: of all pairs of one node, of one pair, or only while the others run (oversubscribed); where a process had a whole core it is not judged",
+    run=run,
+    limits=(DEFICIT, CPU, STEAL, LOSSES),
+    seconds=_seconds,
+    load=_load,
+)

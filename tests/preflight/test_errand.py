@@ -1,0 +1,150 @@
+"""An errand on this machine: what it does, and that nothing of it is left, whenever it ends."""
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwatch.errand.watcher import PREFIX, VARIABLE
+from gpuwatch.preflight.errand import Errand, ErrandError
+from gpuwatch.transport.node import Node
+from gpuwatch.transport.transports import Transports
+
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+async def errand() -> AsyncIterator[Errand]:
+    transports = Transports()
+    errand = Errand(Node(name="here", host="localhost", transport="local"), transports)
+    await errand.open()
+    yield errand
+    await errand.close()
+    await transports.close()
+
+
+def marked() -> set[int]:
+    """Return the processes of errands that this test process started."""
+    found = set()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            words = environ.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(word.startswith(VARIABLE.encode() + b"=") for word in words) and OURS in words:
+            found.add(int(environ.parent.name))
+    return found
+
+
+OURS = f"PREFLIGHT_TEST={os.getpid()}".encode()
+
+
+@pytest.fixture(autouse=True)
+def ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, _, value = OURS.decode().partition("=")
+    monkeypatch.setenv(name, value)
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():  # noqa: ASYNC110 - the kernel tells nobody that a process ended
+            await asyncio.sleep(0.02)
+
+
+async def test_it_runs_programs_and_tells_how_they_end(errand: Errand) -> None:
+    ran = await errand.run(["sh", "-c", "echo one; echo two >&2; exit 3"], 5.0)
+    assert (ran.status, ran.out, ran.err, ran.ended_well) == (3, "one\n", "two", False)
+    slow = await errand.run(["sh", "-c", "sleep 60 & sleep 60"], 0.2)
+    assert slow.status is None
+    assert slow.why("sh") == "sh did not end in time"
+    await until(lambda: not marked())
+    assert await errand.lacks("sh", "no-such-tool") == ("no-such-tool",)
+    with pytest.raises(ErrandError, match="here: run: not found: no-such-tool"):
+        await errand.run(["no-such-tool"], 1.0)
+    assert "Linux" in (await errand.texts("/proc/version"))["/proc/version"]
+
+
+async def test_what_a_node_answers_is_bounded(errand: Errand) -> None:
+    ran = await errand.run(["sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo end"], 10.0)
+    assert len(ran.out) == 256 * 1024
+    assert ran.out.endswith("end\n")
+    with pytest.raises(ErrandError, match="no_such_operation"):
+        await errand.ask("no_such_operation")
+
+
+async def test_small_files_and_a_checkpoint_in_a_folder_that_goes(
+    errand: Errand, tmp_path: Path
+) -> None:
+    made = await errand.ask("folder", path=str(tmp_path), need_bytes=1_000_000)
+    folder = Path(made["folder"])
+    await errand.ask("tree", folder=str(folder), count=150, size=1000)
+    assert len(files_in(folder)) == 150
+    told = await errand.ask("visit", folder=str(folder), workers=8, seed=1, limit_s=10.0, cold=True)
+    assert (told["files"], told["bytes"]) == (150, 150_000)
+    assert 0 < told["p50_ms"] <= told["p99_ms"]
+    wrote = await errand.ask("write", folder=str(folder), size=5_000_000, limit_s=10.0)
+    back = await errand.ask("scan", folder=str(folder), limit_s=10.0)
+    assert wrote["bytes"] == back["bytes"] == 5_000_000
+    await errand.ask("remove", folder=str(folder))
+    assert not files_in(folder)
+    with pytest.raises(ErrandError, match="would be written"):
+        await errand.ask("folder", path=str(tmp_path), need_bytes=1 << 60)
+
+
+async def test_only_folders_of_an_errand_are_ever_removed(errand: Errand, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("kept")
+    await errand.ask("remove", folder=str(tmp_path))
+    assert files_in(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whenever_it_ends_nothing_is_left(seed: int, tmp_path: Path) -> None:
+    """Killed, or its connection closed, at a drawn moment of programs that serve, run and write."""
+    drawn = random.Random(seed)
+    transports = Transports()
+    errand = Errand(Node(name="here", host="localhost", transport="local"), transports)
+    await errand.open()
+    made = await errand.ask("folder", path=str(tmp_path), need_bytes=1000)
+    assert Path(made["folder"]).name.startswith(PREFIX)
+    await errand.ask(
+        "start", name="serves", argv=["sh", "-c", "trap '' TERM HUP; setsid sleep 60 & sleep 60"]
+    )
+    going = [
+        asyncio.create_task(errand.ask("run", argv=["sleep", "60"], timeout_s=60)),
+        asyncio.create_task(errand.ask("tree", folder=made["folder"], count=100_000, size=1000)),
+    ]
+    await until(lambda: len(marked()) >= 3)
+    await asyncio.sleep(drawn.uniform(0, 0.3))
+    ran = await errand.ask("run", argv=["sh", "-c", "echo $PPID"], timeout_s=5)
+    if drawn.random() < 0.5:
+        os.kill(int(ran["out"]), signal.SIGKILL)
+    else:
+        await errand.close()
+    await until(lambda: not marked())
+    await until(lambda: not any(tmp_path.iterdir()))
+    for task in going:
+        task.cancel()
+    await asyncio.gather(*going, return_exceptions=True)
+    await errand.close()
+    await transports.close()
+
+
+async def test_a_node_that_is_gone_is_told_and_not_waited_for(errand: Errand) -> None:
+    ran = await errand.ask("run", argv=["sh", "-c", "echo $PPID"], timeout_s=5)
+    waiting = asyncio.create_task(errand.ask("run", 60.0, argv=["sleep", "60"], timeout_s=60))
+    await until(marked)
+    os.kill(int(ran["out"]), signal.SIGKILL)
+    with pytest.raises(ErrandError):
+        await waiting
+    assert errand.error is not None
+    with pytest.raises(ErrandError, match="here"):
+        await errand.ask("beat")
