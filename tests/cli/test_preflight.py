@@ -56,7 +56,7 @@ def test_two_nodes_over_ssh_are_checked_after_a_question_and_the_result_is_kept(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--only", "links,nothing"), 2, "no check 'nothing'; one of: links, host"),
+        (("--only", "links,nothing"), 2, "no check 'nothing'; one of: links, roce"),
         (("--params", "many"), 2, "'many' is not a number"),
         (("--checkpoint-size", "140"), 2, "has no unit of"),
         (("--only", "fit", "--params", "7B"), 0, ""),

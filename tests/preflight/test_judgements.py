@@ -17,6 +17,7 @@ from gpuwatch.preflight.checks import (
     fit,
     host,
     links,
+    roce,
     round_trip,
     small_files,
 )
@@ -143,6 +144,44 @@ async def test_slots_of_fewer_lanes_for_all_and_unknown_speeds_are_no_fault() ->
     assert [f.judgement for f in found] == ["not judged"]
 
 
+async def test_only_most_nodes_say_what_speed_is_usual() -> None:
+    three = [Told(f"gpu0{i}", eth0=port()) for i in (1, 2, 3)]
+    assert await judged(*three, Told("gpu04", eth0=port(speed="100000"))) == []
+    (found,) = await judged(three[0], Told("gpu04", eth0=port(speed="100000")))
+    assert (found.judgement, found.subject) == ("not judged", "job")
+
+
+async def test_a_card_is_held_against_its_slot_and_few_old_errors_are_let_be() -> None:
+    slot = {"device/../max_link_width": "8", "device/current_link_width": "8"}
+    assert await judged(Told("gpu01", eth0=port(), eth1={**port(), **slot})) == []
+    narrow = {**port(device__current_link_width="8"), "device/../max_link_width": "16"}
+    (found,) = await judged(Told("gpu01", eth0=narrow))
+    assert "8 PCIe lanes of 16" in found.text
+    few = port(statistics__rx_crc_errors="9", statistics__rx_packets="9000")
+    assert await judged(Told("gpu01", eth0=few)) == []
+
+
+def test_one_packet_that_is_lost_is_chance_however_few_were_sent() -> None:
+    usual = {pair: Trip(0.0, 0.06, 0.01, 50) for pair in (("a", "b"), ("a", "c"), ("b", "c"))}
+    one = {**usual, ("a", "b"): Trip(0.02, 0.06, 0.01, 50)}
+    assert [f.judgement for f in round_trip.judged(one)] == ["fine"]
+    two = {**usual, ("a", "b"): Trip(0.04, 0.06, 0.01, 50)}
+    assert [f.subject for f in round_trip.judged(two)] == ["a <-> b"]
+
+
+def test_a_machine_that_stood_still_once_is_not_far() -> None:
+    usual = {pair: Trip(0.0, 0.07, 0.01, 50, 0.07) for pair in (("a", "b"), ("a", "c"), ("b", "c"))}
+    stood = {**usual, ("a", "b"): Trip(0.0, 169.7, 400.0, 50, 0.08)}
+    assert [f.judgement for f in round_trip.judged(stood)] == ["fine"]
+    read = round_trip.parsed(
+        "64 bytes from b: icmp_seq=1 ttl=64 time=900 ms\n64 bytes from b: icmp_seq=2 ttl=64 time=0.1 ms\n"
+        "64 bytes from b: icmp_seq=3 ttl=64 time=0.3 ms\n"
+        "3 packets transmitted, 3 received, 0% packet loss, time 9ms\nrtt min/avg/max/mdev = 0.1/300.1/900.0/1 ms\n"
+    )
+    assert read is not None
+    assert (read.usual_ms, read.sent) == (0.3, 3)
+
+
 def test_round_trips_name_a_node_or_a_pair() -> None:
     names = ["a", "b", "c", "d"]
     pairs = [(x, y) for x in names for y in names if x < y]
@@ -210,3 +249,42 @@ def test_every_check_and_limit_is_declared_once_with_its_source() -> None:
     limits = [limit for check in CHECKS for limit in check.limits]
     assert len({limit.name for limit in limits}) == len(limits)
     assert all(limit.source and limit.meaning for limit in limits)
+
+
+MLNX = """Priority trust state: dscp
+PFC configuration:
+\tpriority    0   1   2   3   4   5   6   7
+\tenabled     0   0   0   1   0   0   0   0
+"""
+DCB = "pfc-cap 8 macsec-bypass off delay 0 \nprio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off\n"
+
+
+def roce_port(node: str, pfc: str = "3", trust: str = "dscp", gid: str = "RoCE v2") -> roce.Device:
+    settings = {"priorities with PFC": pfc, "trust mode": trust}
+    return roce.Device(node, "mlx5_0", {"0": "IB/RoCE v1", "3": gid}, settings)
+
+
+def test_priorities_with_pfc_are_read_from_either_tool() -> None:
+    assert roce.priorities(MLNX) == roce.priorities(DCB) == "3"
+    assert roce.priorities(MLNX.replace("1   0   0   0   0\n", "0   0   0   0   0\n")) == "none"
+    assert roce.priorities("no such device") is None
+
+
+def test_roce_that_is_set_up_otherwise_on_one_node_is_named() -> None:
+    three = [roce_port(f"gpu0{i}") for i in (1, 2, 3)]
+    assert [f.judgement for f in roce.judged(three, "3")] == ["fine"]
+    for odd, word in (
+        (roce_port("gpu04", pfc="none"), "PFC"), (roce_port("gpu04", trust="pcp"), "trust mode"),
+        (roce_port("gpu04", gid="IB/RoCE v1"), "RoCE v2"),
+    ):  # fmt: skip
+        (found,) = roce.judged([*three, odd], None)
+        assert (found.judgement, found.subject) == ("fault", "gpu04")
+        assert word in found.text
+    (found,) = roce.judged(three, "1")[:1]
+    assert "GID index 1" in found.text
+    assert [f.judgement for f in roce.judged([], None)] == ["fine"]
+
+
+def test_where_no_tool_tells_pfc_it_is_not_judged() -> None:
+    told = roce.judged([roce.Device("gpu01", "mlx5_0", {"3": "RoCE v2"}, {})], None)
+    assert [f.judgement for f in told] == ["not judged", "fine"]

@@ -1,11 +1,14 @@
 """Who talks to whom: every pair once, nobody twice in a round, as few rounds as there can be."""
 
+import random
 from itertools import combinations
 from math import ceil, log2
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuwatch.preflight.addresses import chosen
 from gpuwatch.preflight.checks import bandwidth
 from gpuwatch.preflight.checks.bandwidth import Measure
 from gpuwatch.preflight.rounds import matchings, rounds
@@ -96,3 +99,37 @@ def test_names_and_order_of_nodes_do_not_matter(count: int, data: st.DataObject)
     assert found == bandwidth.judged(together, {}, {}) or {f.subject for f in found} == {
         f.subject for f in bandwidth.judged(together, {}, {})
     }
+
+
+@pytest.mark.parametrize("nominal", [{}, dict.fromkeys(names(8), GBIT)])
+@pytest.mark.parametrize("spread", [0.03, 0.06])
+def test_noise_of_a_healthy_network_is_no_fault(nominal: dict[str, float], spread: float) -> None:
+    faults = 0
+    for seed in range(50):
+        drawn = random.Random(seed)
+        together = {way: Measure(drawn.gauss(0.94, spread * 0.94) * GBIT) for way in carried(8)}
+        alone: dict[tuple[str, str], Measure] = {}
+        for _ in range(bandwidth.TRIES):
+            pairs = bandwidth.suspects({**together, **alone}, nominal)
+            ways = [way for a, b in pairs for way in ((a, b), (b, a))]
+            again = {way: Measure(drawn.gauss(0.94, spread * 0.94) * GBIT) for way in ways}
+            alone = bandwidth.better(alone, again)
+        faults += any(f.judgement == "fault" for f in bandwidth.judged(together, alone, nominal))
+    assert faults <= 1
+
+
+def test_of_two_nodes_nothing_is_said_of_others() -> None:
+    nominal = {"a": GBIT, "b": GBIT}
+    ways = {("a", "b"): Measure(0.4 * GBIT), ("b", "a"): Measure(0.9 * GBIT)}
+    (found,) = bandwidth.judged(ways, {}, nominal)
+    assert found.subject == "a -> b"
+    assert "others" not in found.text
+
+
+def test_the_jobs_network_is_measured_not_that_of_the_login() -> None:
+    shown = (
+        "2: eth0    inet 10.0.0.5/24 brd 10.0.0.255 scope global eth0\\ valid_lft forever\n"
+        "3: ib0@if4    inet 10.9.0.5/16 scope global ib0\\ valid_lft forever\n"
+    )
+    assert chosen(shown, ["ib*", "eth0"]) == "10.9.0.5"
+    assert chosen(shown, ["mlx*"]) is None

@@ -155,9 +155,20 @@ async def _permitted(site: Site, checks: Sequence[Check], given: Namespace) -> N
         )
     sys.stderr.write("Go on? [y/N] ")
     sys.stderr.flush()
-    answer = await asyncio.to_thread(sys.stdin.readline)
+    answer = await _answer()
     if answer.strip().lower() not in {"y", "yes"}:
         raise InputError("nothing was run", "--only links,host,round-trip makes no load")
+
+
+async def _answer() -> str:
+    """Return the line that the person enters; an interrupt does not wait for it."""
+    entered, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, entered.set)
+    try:
+        await entered.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    return sys.stdin.readline()
 
 
 def _progress(line: str) -> None:

@@ -17,7 +17,6 @@ PLACES = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/local/bin")
 """Where tools lie that a plain user's PATH may lack."""
 
 MEMORY = "/dev/shm"  # noqa: S108 - files without a name
-MEMORY = "/dev/shm"  # noqa: S108 - files without a name
 _running: Dict[str, "subprocess.Popen[bytes]"] = {}
 
 

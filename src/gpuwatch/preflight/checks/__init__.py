@@ -8,6 +8,7 @@ from gpuwatch.preflight.checks import (
     fit,
     host,
     links,
+    roce,
     round_trip,
     small_files,
     storage,
@@ -16,6 +17,6 @@ from gpuwatch.preflight.checks import (
 __all__ = ["CHECKS"]
 
 CHECKS: tuple[Check, ...] = (
-    links.CHECK, host.CHECK, round_trip.CHECK, bandwidth.CHECK, all_reduce.CHECK, storage.CHECK,
+    links.CHECK, roce.CHECK, host.CHECK, round_trip.CHECK, bandwidth.CHECK, all_reduce.CHECK, storage.CHECK,
     small_files.CHECK, checkpoint.CHECK, fit.CHECK,
 )  # fmt: skip

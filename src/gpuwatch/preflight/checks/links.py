@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
-from gpuwatch.preflight.alike import alike
+from gpuwatch.preflight.alike import alike, odd
 from gpuwatch.preflight.check import Check, Limit, Site, not_judged
 from gpuwatch.preflight.errand import Errand
 from gpuwatch.preflight.numbers import gbit
@@ -18,11 +19,20 @@ FILES = tuple(
     for name in (
         "speed", "duplex", "mtu", "operstate", "statistics/rx_crc_errors", "statistics/rx_packets",
         "device/vendor", "device/device", "device/current_link_width", "device/max_link_width",
+        "device/../max_link_width",
     )
 )  # fmt: skip
+DEVICES = "/sys/bus/pci/devices/"
 GPUS = tuple(
-    f"/sys/bus/pci/devices/*/{name}"
-    for name in ("vendor", "class", "device", "current_link_width", "max_link_width")
+    f"{DEVICES}*/{name}"
+    for name in (
+        "vendor",
+        "class",
+        "device",
+        "current_link_width",
+        "max_link_width",
+        "../max_link_width",
+    )
 )
 BONDS = "/proc/net/bonding/*"
 NVIDIA, DISPLAY = "0x10de", "0x03"
@@ -32,6 +42,20 @@ ERRORS = Limit(
     "crc_errors", 1e-7, "of packets", "Frames that arrived damaged, since the link is up",
     "ten times what a bit error rate of 1e-12 makes of 1,500-byte frames (IEEE 802.3)",
 )  # fmt: skip
+
+
+NO_WIDTH = 255
+"""What a bridge without a link of its own tells."""
+FEW_ERRORS = 100
+"""Frames that links damage as they come up, or as a cable is moved, and that say nothing of today."""
+
+
+class Lane(NamedTuple):
+    """PCIe lanes that a card of some kind uses, and that card and slot both have (None: not told)."""
+
+    kind: str
+    width: int
+    possible: int | None
 
 
 @dataclass(frozen=True)
@@ -55,7 +79,7 @@ async def run(site: Site) -> list[Finding]:
     """Look at all nodes, then compare."""
     found: list[Finding] = []
     ports: list[Port] = []
-    lanes: dict[str, tuple[str, int, int]] = {}
+    lanes: dict[str, Lane] = {}
     for errand in site.errands:
         mine = await _ports(errand, site)
         if not mine:
@@ -104,7 +128,7 @@ async def _ports(errand: Errand, site: Site) -> list[Port]:
 
 
 def _speeds(name: str, ports: list[Port], site: Site) -> list[Finding]:
-    """Judge the ports of one name: against the job file, else the fastest of the others."""
+    """Judge the ports of one name: against the job file, else what most of the others have."""
     told = next(
         (
             rate
@@ -122,12 +146,17 @@ def _speeds(name: str, ports: list[Port], site: Site) -> list[Finding]:
                 f"network: {{line_rate: {{{name}: 25Gbit}}}} in the job file says it",
             )
         ]
-    wanted = told if told is not None else max(speed for _, speed in speeds)
+    usual, others = odd({port.node: gbit(speed) for port, speed in speeds})
+    if told is None and others and usual is None:
+        named = ", ".join(f"{node} {speed}" for node, speed in others.items())
+        hint = f"network: {{line_rate: {{{name}: 25Gbit}}}} in the job file says which is right"
+        return [not_judged("job", f"speed of {name} differs: {named}", hint)]
+    wanted = told or next(speed for _, speed in speeds if gbit(speed) == usual)
     found = []
     for port, speed in speeds:
         half = port.says.get("duplex") == "half"
         if speed < wanted or half:
-            than = "the job file says" if told is not None else "other nodes have"
+            than = "the job file says" if told is not None else "most others have"
             words = "half duplex" if half else f"{gbit(speed)}, {than} {gbit(wanted)}"
             found.append(Finding(
                 subject=f"{port.node} {name}", judgement="fault", text=f"{name} of {port.node} came up at {words}",
@@ -138,7 +167,7 @@ def _speeds(name: str, ports: list[Port], site: Site) -> list[Finding]:
             Finding(
                 subject="job",
                 judgement="fine",
-                text=f"{name} is at {gbit(wanted)} on all of {len(ports)} nodes",
+                text=f"{name} is at {gbit(wanted)} or more on all of {len(ports)} nodes",
                 facts=(Fact("speed", wanted, "bit/s"),),
             )
         )
@@ -146,7 +175,8 @@ def _speeds(name: str, ports: list[Port], site: Site) -> list[Finding]:
 
 
 def _damaged(port: Port) -> float:
-    return (port.number("rx_crc_errors") or 0) / max(1, port.number("rx_packets") or 0)
+    count = port.number("rx_crc_errors") or 0
+    return count / max(1, port.number("rx_packets") or 0) if count >= FEW_ERRORS else 0.0
 
 
 def _errors(port: Port) -> Finding:
@@ -158,20 +188,22 @@ def _errors(port: Port) -> Finding:
     )  # fmt: skip
 
 
-def _lane(says: Mapping[str, str]) -> tuple[str, int, int] | None:
-    """Return kind of device, PCIe lanes that it uses, and most that it could."""
+def _lane(says: Mapping[str, str]) -> Lane | None:
+    """Return what a card uses of PCIe; its slot is the bridge above it, which a virtual one lacks."""
     try:
         kind = f"{says['device/vendor']}:{says['device/device']}"
-        return kind, int(says["device/current_link_width"]), int(says["device/max_link_width"])
+        width, most = (int(says[f"device/{each}_link_width"]) for each in ("current", "max"))
+        slot = int(says.get("device/../max_link_width") or 0)
     except (KeyError, ValueError):
         return None
+    return Lane(kind, width, min(most, slot) if 0 < slot < NO_WIDTH else None)
 
 
-async def _gpus(errand: Errand) -> dict[str, tuple[str, int, int]]:
+async def _gpus(errand: Errand) -> dict[str, Lane]:
     says: dict[str, dict[str, str]] = {}
     for path, text in (await errand.texts(*GPUS)).items():
-        address, _, what = path.rpartition("/")
-        says.setdefault(address.rpartition("/")[2], {})[f"device/{what}"] = text.strip()
+        address, _, what = path.removeprefix(DEVICES).partition("/")
+        says.setdefault(address, {})[f"device/{what}"] = text.strip()
     return {
         f"{errand.node.name} GPU {address}": lane
         for address, words in says.items()
@@ -181,26 +213,21 @@ async def _gpus(errand: Errand) -> dict[str, tuple[str, int, int]]:
     }
 
 
-def _widths(lanes: Mapping[str, tuple[str, int, int]]) -> list[Finding]:
-    """Judge PCIe widths against devices of the same kind; a slot of fewer lanes for all is a design."""
+def _widths(lanes: Mapping[str, Lane]) -> list[Finding]:
+    """Judge PCIe widths by what card and slot have; where no slot is told, against cards of its kind."""
     best: dict[str, int] = {}
-    for kind, width, _ in lanes.values():
-        best[kind] = max(best.get(kind, 0), width)
+    for lane in lanes.values():
+        best[lane.kind] = max(best.get(lane.kind, 0), lane.width)
     found = [
         Finding(
-            subject=who, judgement="fault", text=f"{who} uses {width} PCIe lanes, others of its kind {best[kind]}",
-            facts=(Fact("pcie_width", width, "lanes", best[kind]),), hint="seat it anew; lspci -vv shows LnkSta against LnkCap",
+            subject=who, judgement="fault", text=f"{who} uses {lane.width} PCIe lanes of {due}",
+            facts=(Fact("pcie_width", lane.width, "lanes", due),), hint="seat it anew; lspci -vv shows LnkSta against LnkCap",
         )
-        for who, (kind, width, _) in lanes.items() if 0 < width < best[kind]
+        for who, lane in lanes.items() if 0 < lane.width < (due := lane.possible or best[lane.kind])
     ]  # fmt: skip
     if lanes and not found:
-        found.append(
-            Finding(
-                subject="job",
-                judgement="fine",
-                text=f"{len(lanes)} adapters and GPUs use all PCIe lanes that their kind does",
-            )
-        )
+        text = f"{len(lanes)} adapters and GPUs use all PCIe lanes that they can have"
+        found.append(Finding(subject="job", judgement="fine", text=text))
     return found
 
 
@@ -223,7 +250,7 @@ async def _bonds(errand: Errand) -> list[Finding]:
 CHECK = Check(
     name="links",
     does="reads speed, duplex, MTU, damaged frames, PCIe width and bonds of all ports from sysfs",
-    judges="a port slower than the job file says or than the same port elsewhere, half duplex, another MTU, damaged frames, fewer PCIe lanes than devices of its kind use, a bond's member that is down; the PCIe generation of an idle device says nothing and is not judged",
+    judges="a port slower than the job file says or than the same port on most nodes, half duplex, another MTU, damaged frames, fewer PCIe lanes than card and slot have, a bond's member that is down; the PCIe generation of an idle device says nothing and is not judged",
     run=run,
     limits=(ERRORS,),
 )
