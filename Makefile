@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites lab-preflight bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect fuzz kill-check html-check clean
+.PHONY: help setup test check lock docs shots demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites lab-preflight bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect fuzz kill-check html-check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -40,6 +40,9 @@ lock: ## Write requirements.lock anew from pyproject.toml; needs uv.
 
 docs: $(READY) ## Write the generated documents anew.
 	$(BIN)/python docs/generate.py
+
+shots: $(READY) ## Take the README's pictures anew from a recorded fault; half a minute.
+	TZ=UTC $(BIN)/python docs/shots.py recordings/net-loss docs/img
 
 lab-setup: ## Install the Debian packages that the lab of real kernels needs; root.
 	tests/install-debian.sh tests/lab/debian-packages.txt
