@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lock docs shots demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites lab-preflight bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-connect fuzz kill-check html-check clean
+.PHONY: help setup test check lock docs shots demo lab-setup lab lab-healthy lab-short lab-rescore lab-bites lab-preflight bench-start bench-agent bench-jitter bench-judge bench-screen bench-recording bench-days bench-connect fuzz kill-check html-check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -96,6 +96,9 @@ fuzz: $(READY) ## Feed thousands of inputs to what reads a node's bytes: its she
 
 kill-check: $(READY) ## Kill fifty recorders at random moments, many while they merge, and read what they left; half a minute.
 	$(BIN)/python tests/recording/killed.py
+
+bench-days: $(READY) ## Measure how soon a day of 64 nodes opens, seeks and is told; 9 GB in /tmp, half an hour.
+	$(BIN)/python bench/days.py
 
 bench-screen: $(READY) ## Measure what the screen costs, how soon it answers a key, what it sends; a quarter of an hour.
 	@test -x build/bench-tools/bin/nvitop || { $(PYTHON) -m venv build/bench-tools \
