@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.kit import named, read, reader, unpack
@@ -118,5 +118,8 @@ def test_masks_are_read_as_the_kernel_writes_them(bits: int) -> None:
 
 
 @given(st.binary(max_size=40))
+@example(b"-1")
+@example(b"1_1")
+@example(b"0xff")
 def test_no_bytes_of_a_mask_raise(text: bytes) -> None:
     assert mask(text) >= 0

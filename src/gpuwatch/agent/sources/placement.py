@@ -29,6 +29,8 @@ MAX_ROWS = 32
 MAX_PROCESSES = 1024
 MAX_STATUS = 8192
 NODES = "/sys/devices/system/node"
+HEX = re.compile(rb"[0-9a-fA-F]+\Z")
+"""No sign, no prefix, no underscore: int() takes them all."""
 ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z")
 """PCI address: NVML spells the domain with eight digits, sysfs with four."""
 
@@ -150,7 +152,5 @@ def _count(mask: int) -> int:
 
 def mask(text: bytes) -> int:
     """Return the bits of a CPU mask such as `ff,ffffffff`, 0 where it is none."""
-    try:
-        return int(text.strip().replace(b",", b""), 16)
-    except ValueError:
-        return 0
+    digits = text.strip().replace(b",", b"")
+    return int(digits, 16) if HEX.match(digits) else 0
