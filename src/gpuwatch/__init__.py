@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 # The agent may come by here as well, under Python 3.6: annotations are left as texts.
 
 
-def open(place: "str | Path") -> "Tables":  # noqa: A001 - people write gpuwatch.open
+def open(place: "str | Path") -> "Tables":  # noqa: A001 - a name of the public interface, called as gpuwatch.open
     """Open a recording for questions: its tables as polars LazyFrames.
 
     Args:

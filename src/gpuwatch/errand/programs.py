@@ -16,7 +16,7 @@ LIMIT = 256 * 1024
 PLACES = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/local/bin")
 """Where tools lie that a plain user's PATH may lack."""
 
-MEMORY = "/dev/shm"  # noqa: S108 - files without a name
+MEMORY = "/dev/shm"  # noqa: S108 - for files without a name, which nobody else can open
 _running: Dict[str, "subprocess.Popen[bytes]"] = {}
 
 

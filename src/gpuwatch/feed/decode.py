@@ -9,6 +9,7 @@ not fill a recording. The wire is described in `gpuwatch.agent.frame`.
 import zlib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
+from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
@@ -104,6 +105,16 @@ def _lead(scope: str) -> tuple[Any, ...]:
     return _types(catalogue.LABELS[scope]) if scope in FLEETING else (_Count,)
 
 
+def _row(types: Iterable[Any]) -> Any:
+    """Return the type of a tuple of these, which only the catalogue knows."""
+    return GenericAlias(tuple, tuple(types))
+
+
+def _few(row: Any) -> Any:
+    """Return the type of a list of such rows, as long as a node may have names."""
+    return Annotated[GenericAlias(list, (row,)), msgspec.Meta(max_length=MAX_NAMES)]
+
+
 def _message(tag: str, *fields: tuple[str, Any]) -> Any:
     """Return the type of a JSON array that begins with a tag."""
     return msgspec.defstruct(
@@ -115,21 +126,19 @@ _Facts = Annotated[
     dict[str, str | int | float | None],
     msgspec.Meta(max_length=MAX_FACTS),
 ]
-_Entities = tuple(tuple[_types(catalogue.LABELS[s])] for s in catalogue.SCOPES)  # type: ignore[misc]  # a type made of the catalogue, at import
-_FEW = msgspec.Meta(max_length=MAX_NAMES)
 _Hello = _message("hello", ("schema", str), ("agent_id", _Id), ("boot_id", _Id), ("facts", _Facts))
 _Names = _message(
     "names",
     ("schema", str),
     ("generation", _Count),
-    ("entities", tuple[tuple(Annotated[list[e], _FEW] for e in _Entities)]),  # type: ignore[misc,valid-type]  # likewise made at import
+    ("entities", _row(_few(_row(_types(catalogue.LABELS[s]))) for s in catalogue.SCOPES)),
 )
 _Bye = _message("bye", ("schema", str), ("reason", str))
 
 
 def _data(types: Callable[[tuple[Metric, ...]], tuple[Any, ...]]) -> Any:
     """Return the type of a data frame whose values are of these types."""
-    rows = tuple(tuple[(*_lead(s), *types(catalogue.VALUES[s]))] for s in catalogue.SCOPES)  # type: ignore[misc]  # a type made of the catalogue, at import
+    rows = (_row((*_lead(s), *types(catalogue.VALUES[s]))) for s in catalogue.SCOPES)
     return _message(
         "data",
         ("schema", str),
@@ -139,7 +148,7 @@ def _data(types: Callable[[tuple[Metric, ...]], tuple[Any, ...]]) -> Any:
         ("wall_us", _Stamp),
         ("beat", _Stamp),
         ("beat_us", _Stamp),
-        ("tables", tuple[tuple(Annotated[list[row], _FEW] for row in rows)]),  # type: ignore[misc,valid-type]  # likewise made at import
+        ("tables", _row(_few(row) for row in rows)),
     )
 
 

@@ -38,7 +38,10 @@ def names_a_file(text: str) -> bool:
 
 def exists(text: str) -> bool:
     """Tell whether what a person gave is the name of something that is there."""
-    return os.path.exists(text)  # noqa: PTH110 - that of Path raises where it is too long for a name
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # too long for a name, or of what no name has
+        return False
 
 
 def from_slurm(job_id: str) -> Job:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-def open(place: str | Path) -> "Recording":  # noqa: A001 - as in `gpuwatch.recording.open`
+def open(place: str | Path) -> "Recording":  # noqa: A001 - called with its module alone, as recording.open
     """Open a recording for reading: a folder, or a packed one (.gwz).
 
     Raises:

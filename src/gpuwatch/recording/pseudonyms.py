@@ -23,7 +23,7 @@ FORMS = {
     "boot": "boot-{}", "device": "dev-{}",
 }  # fmt: skip
 """Kinds of names; of one that is of two kinds, texts get the first."""
-KEPT = frozenset({"", "/", "/tmp", "/home", "tmpfs", "none", "overlay", "shm"})  # noqa: S108 - a name alone
+KEPT = frozenset({"", "/", "/tmp", "/home", "tmpfs", "none", "overlay", "shm"})  # noqa: S108 - compared with names of recordings; no file is meant
 """What every machine has, as it has the kernel's own files."""
 KERNEL = re.compile(r"/(proc|sys|dev)(/[a-z_/]*)?\Z")
 ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")

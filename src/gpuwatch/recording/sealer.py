@@ -70,8 +70,8 @@ class Sealer:
         except OSError as error:
             self.reason = error.strerror or str(error)
             return False
-        except BaseException as error:  # noqa: BLE001 - polars panics are no Exception
-            # The border of this thread. The log stays, and reads as well as a segment does.
+        except BaseException as error:  # noqa: BLE001 - the border of this thread; a panic of polars is no Exception
+            # The log stays, and reads as well as a segment does.
             self.reason = f"log {log} could not be sealed: {error}"
             _log.warning(self.reason)
             return True
@@ -115,7 +115,7 @@ class Sealer:
             if isinstance(error, FileNotFoundError):
                 self._mergeable_from = run[-1].segment + 1
             _log.warning("not merged: %s", error)
-        except BaseException as error:  # noqa: BLE001 - polars panics are no Exception
+        except BaseException as error:  # noqa: BLE001 - as in _attempt: the thread that seals must live on
             # One of them is damaged: what comes later is merged without them.
             self._mergeable_from = run[-1].segment + 1
             _log.warning("segments %d to %d not merged: %s", run[0].begin, run[-1].segment, error)

@@ -13,7 +13,7 @@ from gpuwatch.preflight.result import Fact, Finding
 __all__ = ["CHECK", "Host", "judged"]
 
 CPUS, PCI, NVIDIA = "/sys/devices/system/cpu/", "/sys/bus/pci/devices/", "/proc/driver/nvidia/"
-RDMA, SHARED = "/sys/class/infiniband/", "/dev/shm"  # noqa: S108 - read about only
+RDMA, SHARED = "/sys/class/infiniband/", "/dev/shm"  # noqa: S108 - a mount whose size is asked of df
 FILES = (
     f"{CPUS}cpu[0-9]*/cpufreq/scaling_governor", f"{CPUS}cpu0/cpufreq/scaling_driver", "/proc/self/limits",
     "/proc/cpuinfo", "/proc/modules", "/proc/sys/kernel/osrelease", f"{NVIDIA}version", f"{NVIDIA}gpus/*/information",
