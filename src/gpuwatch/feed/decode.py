@@ -8,15 +8,15 @@ not fill a recording. The wire is described in `gpuwatch.agent.frame`.
 
 import zlib
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
-from types import GenericAlias
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from gpuwatch.agent import catalogue
-from gpuwatch.agent.frame import FLEETING, HEADER, MAGIC, MAX_BODY, MAX_LABEL, MAX_NAMES
-from gpuwatch.agent.metric import INT64_MAX, Label, Labels, Metric, Values
+from gpuwatch.agent.frame import FLEETING, HEADER, MAGIC, MAX_BODY, MAX_LABEL
+from gpuwatch.agent.metric import INT64_MAX, Label, Labels, Values
+from gpuwatch.feed.message import Bye, Hello, Names, Sane, read
 from gpuwatch.model.event import Row
 from gpuwatch.model.text import sanitize
 
@@ -33,15 +33,10 @@ CHECKED = 16
 KEPT_GENERATIONS = 4
 HELD_FRAMES = 5
 """Frames that wait for the names of their generation."""
-MAX_FACTS = 64
 MAX_FACT = 4096
 """Characters of a fact: all of a node's addresses are one."""
 TRIED_MAGICS = 16
 """Later frames that are looked for behind one that does not become complete."""
-
-_Stamp = Annotated[int, msgspec.Meta(ge=-1, le=INT64_MAX)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-_Id = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -86,77 +81,6 @@ class Damage(msgspec.Struct, frozen=True):
 Decoded = Greeting | Frame | Farewell | Damage
 
 
-def _types(rows: tuple[Metric, ...]) -> tuple[Any, ...]:
-    """Return the JSON types of these rows, in order."""
-    known = {"int": int, "float": float, "str": str}
-    return tuple(known[row.type] | None for row in rows)
-
-
-def _bounded(rows: tuple[Metric, ...]) -> tuple[Any, ...]:
-    """Return the JSON types of these values, in order, with what each may be."""
-    known = {"int": int, "float": float}
-    return tuple(
-        Annotated[known[row.type], msgspec.Meta(ge=row.low, le=row.high)] | None for row in rows
-    )
-
-
-def _lead(scope: str) -> tuple[Any, ...]:
-    """Return the types of what names the entity of a row: its number, or all its labels."""
-    return _types(catalogue.LABELS[scope]) if scope in FLEETING else (_Count,)
-
-
-def _row(types: Iterable[Any]) -> Any:
-    """Return the type of a tuple of these, which only the catalogue knows."""
-    return GenericAlias(tuple, tuple(types))
-
-
-def _few(row: Any) -> Any:
-    """Return the type of a list of such rows, as long as a node may have names."""
-    return Annotated[GenericAlias(list, (row,)), msgspec.Meta(max_length=MAX_NAMES)]
-
-
-def _message(tag: str, *fields: tuple[str, Any]) -> Any:
-    """Return the type of a JSON array that begins with a tag."""
-    return msgspec.defstruct(
-        tag, fields, tag=tag, array_like=True, forbid_unknown_fields=True, frozen=True
-    )
-
-
-_Facts = Annotated[
-    dict[str, str | int | float | None],
-    msgspec.Meta(max_length=MAX_FACTS),
-]
-_Hello = _message("hello", ("schema", str), ("agent_id", _Id), ("boot_id", _Id), ("facts", _Facts))
-_Names = _message(
-    "names",
-    ("schema", str),
-    ("generation", _Count),
-    ("entities", _row(_few(_row(_types(catalogue.LABELS[s]))) for s in catalogue.SCOPES)),
-)
-_Bye = _message("bye", ("schema", str), ("reason", str))
-
-
-def _data(types: Callable[[tuple[Metric, ...]], tuple[Any, ...]]) -> Any:
-    """Return the type of a data frame whose values are of these types."""
-    rows = (_row((*_lead(s), *types(catalogue.VALUES[s]))) for s in catalogue.SCOPES)
-    return _message(
-        "data",
-        ("schema", str),
-        ("sequence", _Count),
-        ("generation", _Count),
-        ("mono_us", _Stamp),
-        ("wall_us", _Stamp),
-        ("beat", _Stamp),
-        ("beat_us", _Stamp),
-        ("tables", _row(_few(row) for row in rows)),
-    )
-
-
-_Sane, _Data = _data(_bounded), _data(_types)
-"""A data frame whose values are all inside their bounds, as nearly every one is; and any."""
-_SANE = msgspec.json.Decoder(_Hello | _Names | _Sane | _Bye)
-_ANY = msgspec.json.Decoder(_Hello | _Names | _Data | _Bye)
-
 _BOUNDS = tuple(tuple((r.low, r.high) for r in catalogue.VALUES[s]) for s in catalogue.SCOPES)
 
 
@@ -191,14 +115,14 @@ class Decoder:
         if message.schema != catalogue.SCHEMA:
             self._count("frames of another schema")
             return []
-        if isinstance(message, _Bye):
+        if isinstance(message, Bye):
             return self._farewell(message)
-        if isinstance(message, _Hello):
+        if isinstance(message, Hello):
             return self._greeting(message)
         if self._agent is None:
             self._count("frames before the greeting")
             return []
-        if isinstance(message, _Names):
+        if isinstance(message, Names):
             return list(self._name(message))
         if message.generation not in self._generations:
             self._hold(message)
@@ -242,7 +166,7 @@ class Decoder:
 
     def _frame(self, message: Any, agent: tuple[str, str]) -> Frame:
         generation = self._generations[message.generation]
-        room, sane = MAX_ROWS, isinstance(message, _Sane)
+        room, sane = MAX_ROWS, isinstance(message, Sane)
         tables: list[tuple[Row, ...]] = []
         for place, table in enumerate(message.tables):
             if len(table) > room:
@@ -304,10 +228,7 @@ def _parsed(body: bytes) -> Any:
     text = inflater.decompress(body, min(MAX_JSON, factor * len(body) + besides))
     if not inflater.eof or inflater.unused_data:
         raise ValueError("too long, cut short, or followed by something")
-    try:
-        return _SANE.decode(text)
-    except msgspec.ValidationError:
-        return _ANY.decode(text)
+    return read(text)
 
 
 def _safe(label: Label) -> Label:

@@ -39,7 +39,7 @@ def names_a_file(text: str) -> bool:
 def exists(text: str) -> bool:
     """Tell whether what a person gave is the name of something that is there."""
     try:
-        return Path(text).exists()
+        return bool(text) and Path(text).exists()
     except (OSError, ValueError):  # too long for a name, or of what no name has
         return False
 
