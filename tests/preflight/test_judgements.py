@@ -1,5 +1,6 @@
 """Fixture hosts and figures: each fault named, what is in order or cannot be known left in peace."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.job.types import Job, JobNode, Network
+from gpuwatch.preflight.answers import Moved, Visited
 from gpuwatch.preflight.blame import common
 from gpuwatch.preflight.check import Options, Site
 from gpuwatch.preflight.checks import (
@@ -21,8 +23,10 @@ from gpuwatch.preflight.checks import (
     round_trip,
     small_files,
 )
+from gpuwatch.preflight.checks.checkpoint import Took
 from gpuwatch.preflight.checks.host import CPUS, NVIDIA, PCI, RDMA, Host
 from gpuwatch.preflight.checks.round_trip import Trip
+from gpuwatch.preflight.checks.small_files import Passes
 from gpuwatch.preflight.result import Finding
 
 GPU, NEXT = "0000:1b:00.0", "0000:b1:00.0"
@@ -212,7 +216,7 @@ def test_blame_needs_more_than_one_pair_and_leaves_most_in_peace(bad: set[tuple[
 
 
 def test_a_checkpoint_blocks_by_bytes_over_bandwidth() -> None:
-    took = {"write": {"bytes": 8e9, "took_s": 8.0}, "read": {"bytes": 8e9, "took_s": 4.0}}
+    took = Took(Moved(8 * 10**9, 8.0), Moved(8 * 10**9, 4.0))
     assert checkpoint.judged("n:/s", took, None).judgement == "fine"
     found = checkpoint.judged("n:/s", took, 140e9)
     assert found.judgement == "fault"
@@ -221,8 +225,8 @@ def test_a_checkpoint_blocks_by_bytes_over_bandwidth() -> None:
 
 
 def test_small_files_are_judged_by_the_gpus_that_are_fed() -> None:
-    passed = {"files": 2000, "took_s": 1.0, "p99_ms": 4.0}
-    passes = {**dict.fromkeys(("by 1", "by 8", "by 32", "again"), passed)}
+    passed = Visited(files=2000, bytes=200_000_000, took_s=1.0, p50_ms=1.0, p99_ms=4.0)
+    passes = Passes(dict.fromkeys(small_files.WORKERS, passed), passed)
     assert small_files.judged("n:/d", passes, 0).judgement == "fine"
     assert small_files.judged("n:/d", passes, 8).judgement == "fault"
 
@@ -288,3 +292,18 @@ def test_roce_that_is_set_up_otherwise_on_one_node_is_named() -> None:
 def test_where_no_tool_tells_pfc_it_is_not_judged() -> None:
     told = roce.judged([roce.Device("gpu01", "mlx5_0", {"3": "RoCE v2"}, {})], None)
     assert [f.judgement for f in told] == ["not judged", "fine"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(DGX)), st.text() | st.from_regex(r"[0-9]{1,400}|-?[0-9]")
+    ),
+    st.dictionaries(st.sampled_from(sorted(SAYS)), st.text()),
+)
+def test_nothing_that_a_host_says_raises(texts: dict[str, str], says: dict[str, str]) -> None:
+    told(texts, says)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(port())), st.text() | st.from_regex(r"[0-9]{1,400}")))
+def test_nothing_that_a_port_says_raises(files: dict[str, str]) -> None:
+    asyncio.run(judged(Told("gpu01", eth0={**port(), **files}), Told("gpu02", eth0=port())))

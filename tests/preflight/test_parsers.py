@@ -5,9 +5,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwatch.preflight.checks import all_reduce, bandwidth, round_trip, storage
-from gpuwatch.preflight.checks.bandwidth import Measure
+from gpuwatch.preflight import iperf3
+from gpuwatch.preflight.checks import all_reduce, round_trip, storage
 from gpuwatch.preflight.checks.round_trip import Trip
+from gpuwatch.preflight.checks.storage import Reads
+from gpuwatch.preflight.iperf3 import Measure
 
 PING = """PING 10.0.0.2 (10.0.0.2) 56(84) bytes of data.
 
@@ -53,14 +55,14 @@ def test_ping() -> None:
 
 
 def test_iperf3() -> None:
-    assert bandwidth.parsed(json.dumps(IPERF3)) == Measure(1.1e9, 2000 / 1e6, 40.0)
+    assert iperf3.parsed(json.dumps(IPERF3)) == Measure(1.1e9, 2000 / 1e6, 40.0)
     refused = json.dumps({"start": {}, "error": "unable to connect to server"})
-    assert bandwidth.parsed(refused) == "iperf3: unable to connect to server"
+    assert iperf3.parsed(refused) == "iperf3: unable to connect to server"
 
 
 def test_fio() -> None:
     told = storage.parsed("fio: a note before\n" + json.dumps(FIO))
-    assert told == {"iops": 5000.5, "bytes_s": 20482048.0, "mean_ms": 51.0, "p99_ms": 120.0}
+    assert told == Reads(iops=5000.5, bytes_s=20482048.0, mean_ms=51.0, p99_ms=120.0)
 
 
 def test_all_reduce_perf() -> None:
@@ -80,6 +82,6 @@ def test_nothing_that_a_tool_prints_raises(text: str, cut: int) -> None:
     for part in (text, text[cut:], text[:cut]):
         told = round_trip.parsed(part)
         assert told is None or 0 <= told.loss <= 1
-        assert isinstance(bandwidth.parsed(part), Measure | str)
-        assert isinstance(storage.parsed(part), dict | None)
+        assert isinstance(iperf3.parsed(part), Measure | str)
+        assert isinstance(storage.parsed(part), Reads | None)
         assert isinstance(all_reduce.parsed(part), dict)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuwatch.preflight.addresses import chosen
 from gpuwatch.preflight.checks import bandwidth
-from gpuwatch.preflight.checks.bandwidth import Measure
+from gpuwatch.preflight.iperf3 import Measure
 from gpuwatch.preflight.rounds import matchings, rounds
 
 GBIT = 1e9

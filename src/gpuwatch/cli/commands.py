@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from gpuwatch import __version__
 from gpuwatch.errors import InputError
+from gpuwatch.job.units import GRADIENTS
 
 __all__ = ["COMMANDS", "EXIT_CODES", "LIVE", "Argument", "Command", "parse", "usage"]
 
@@ -160,7 +161,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
                 Argument("--gpus", "GPUs of the whole job; those of the nodes without it", {"metavar": "N"}),
                 Argument("--checkpoint-size", "of one checkpoint of the whole job, for example 140GB", {"metavar": "SIZE"}),
                 Argument("--params", "parameters of the model, for example 70B: what a step exchanges", {"metavar": "N"}),
-                Argument("--dtype", "of its gradients; bf16 without it", {"choices": ("fp32", "bf16", "fp16", "fp8"), "default": "bf16"}),
+                Argument("--dtype", "of its gradients; bf16 without it", {"choices": tuple(GRADIENTS), "default": "bf16"}),
                 Argument("--step-seconds", "seconds that a step computes", {"metavar": "S"}),
             ),
             "gpuwatch.cli.preflight:preflight",

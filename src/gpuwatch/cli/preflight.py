@@ -13,7 +13,8 @@ from gpuwatch.cli.jobs import job_of, nodes_of
 from gpuwatch.cli.watch import SOME_UNREACHABLE, folder_of, until_done
 from gpuwatch.errors import InputError, UnreachableError
 from gpuwatch.job.types import Job
-from gpuwatch.job.units import BYTES, number, scaled
+from gpuwatch.job.units import BYTES, GRADIENTS, PARAMETERS, number, scaled
+from gpuwatch.model.text import sanitize
 from gpuwatch.preflight.check import Check, Options, Site
 from gpuwatch.preflight.checks import CHECKS
 from gpuwatch.preflight.errand import Errand
@@ -22,14 +23,11 @@ from gpuwatch.preflight.result import Result
 from gpuwatch.preflight.run import busy, opened, run
 from gpuwatch.preflight.text import text
 
-__all__ = ["DTYPES", "preflight"]
+__all__ = ["preflight"]
 
 FAULT = 1
 INTERRUPTED = 130
 LONG_S = 20 * 60.0
-DTYPES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
-"""Types of gradients, and their bytes."""
-PARAMETERS = {"": 1.0, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
 def preflight(given: Namespace) -> int:
@@ -44,7 +42,7 @@ def preflight(given: Namespace) -> int:
     document = msgspec.json.encode(result).decode() + "\n"
     sys.stdout.write(document if given.json else text(result))
     for line in changes(before, result) if before is not None else ():
-        print(line, file=sys.stderr)
+        print(sanitize(line, 500), file=sys.stderr)
     _keep(result, folder)
     return _exit_code(result)
 
@@ -90,7 +88,7 @@ def _options(given: Namespace) -> Options:
         gpus=int(number(given.gpus)) if given.gpus else None,
         checkpoint_bytes=scaled(size, BYTES) if size else None,
         parameters=scaled(given.params, PARAMETERS) if given.params else None,
-        bytes_a_value=DTYPES[given.dtype],
+        bytes_a_value=GRADIENTS[given.dtype],
         step_s=number(given.step_seconds) if given.step_seconds else None,
     )
 

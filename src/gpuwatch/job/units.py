@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from gpuwatch.errors import InputError
 
-__all__ = ["BIT_RATES", "BYTES", "SECONDS", "number", "scaled"]
+__all__ = ["BIT_RATES", "BYTES", "GRADIENTS", "PARAMETERS", "SECONDS", "number", "scaled"]
 
 SECONDS: Mapping[str, float] = MappingProxyType(
     {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -15,6 +15,9 @@ BYTES: Mapping[str, float] = MappingProxyType(
     {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 )
 BIT_RATES: Mapping[str, float] = MappingProxyType({"Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12})
+PARAMETERS: Mapping[str, float] = MappingProxyType({"": 1, "M": 1e6, "B": 1e9, "T": 1e12})
+GRADIENTS: Mapping[str, int] = MappingProxyType({"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1})
+"""Types of gradients, and their bytes."""
 
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(\S{0,16})", re.ASCII)
 

@@ -1,14 +1,16 @@
 """A node's errand, from the viewer: one login, one request after another, gone with the connection."""
 
 import asyncio
-import json
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from gpuwatch.errors import GpuwatchError
 from gpuwatch.model.text import sanitize
+from gpuwatch.preflight.answers import Done, Ran, Texts, Which
 from gpuwatch.transport.bootstrap import handshake, last_line, new_marker
 from gpuwatch.transport.link import LinkError, Pipe
 from gpuwatch.transport.node import Node
@@ -24,10 +26,23 @@ GRACE_S = 10.0
 PLAIN_S = 20.0
 """For requests that only read."""
 MAX_LINE = 4 << 20
+MAX_REASON = 300
+T = TypeVar("T")
 
 
 class ErrandError(GpuwatchError):
     """A request that a node could not do, or did not answer in time."""
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """What every answer has: to which request it is, and why there is no better one."""
+
+    id: int
+    error: str | None = None
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
 class Errand:
@@ -48,14 +63,14 @@ class Errand:
         self._transports = transports
         self._pipe: Pipe | None = None
         self._number = 0
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[int, asyncio.Future[bytes | None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
         """Log in and begin.
 
         Raises:
-            LinkError: the step at which it failed, and why.
+            GpuwatchError: why it could not, with the step that was reached where that is known.
         """
         marker = new_marker()
         try:
@@ -72,64 +87,50 @@ class Errand:
                 await hello
         except TimeoutError:
             self.error = LinkError("python does not begin", "python", heals=True)
-            raise self.error from None
         except GpuwatchError as error:
             self.error = error
-            raise
+        if self.error is not None:
+            raise self.error
 
-    async def ask(self, operation: str, within_s: float = PLAIN_S, **words: Any) -> dict[str, Any]:
+    async def ask(
+        self, operation: str, kind: type[T], within_s: float = PLAIN_S, **words: Any
+    ) -> T:
         """Have the node do one thing, as `gpuwatch.errand.main.OPERATIONS` names it.
 
         Args:
             operation: its name.
+            kind: of `gpuwatch.preflight.answers`, what it answers with.
             within_s: what it may take on the node.
             words: its arguments.
 
         Raises:
-            ErrandError: it failed there, or there is no answer in time.
+            ErrandError: it failed there, or there is no answer in time, or none of this kind.
         """
-        if self._pipe is None or self.error is not None:
-            raise ErrandError(
-                f"{self.node.name}: {self.error.what if self.error else 'not reached'}"
-            )
-        self._number += 1
-        number, answer = self._number, asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
+        line = await self._answer(operation, within_s, words)
         try:
-            self._pipe.write(json.dumps({"id": number, "op": operation, **words}).encode() + b"\n")
-            async with asyncio.timeout(within_s + GRACE_S):
-                found: dict[str, Any] = await answer
-        except TimeoutError:
-            raise ErrandError(
-                f"{self.node.name}: {operation} did not end within {within_s + GRACE_S:.0f} s"
-            ) from None
-        except OSError as error:
-            raise ErrandError(f"{self.node.name}: the connection is gone: {error}") from None
-        finally:
-            self._waiting.pop(number, None)
-        if "error" in found:
-            raise ErrandError(
-                f"{self.node.name}: {operation}: {sanitize(str(found['error']), 300)}"
-            )
-        return found
+            refused = _ENVELOPE.decode(line).error
+            if refused is None:
+                return msgspec.json.decode(line, type=kind)
+        except _UNREADABLE:
+            refused = "its answer is not to be understood"
+        raise self._failed(f"{operation}: {sanitize(refused, MAX_REASON)}")
 
-    async def run(self, argv: list[str], timeout_s: float) -> "Ran":
+    async def run(self, argv: list[str], timeout_s: float) -> Ran:
         """Run a program to its end.
 
         Raises:
             ErrandError: it could not be started.
         """
-        return Ran(await self.ask("run", timeout_s, argv=argv, timeout_s=timeout_s))
+        return await self.ask("run", Ran, timeout_s, argv=argv, timeout_s=timeout_s)
 
     async def lacks(self, *tools: str) -> tuple[str, ...]:
         """Return which of these programs the node has not."""
-        found = (await self.ask("which", names=list(tools)))["found"]
+        found = (await self.ask("which", Which, names=list(tools))).found
         return tuple(tool for tool in tools if not found.get(tool))
 
     async def texts(self, *patterns: str) -> Mapping[str, str]:
         """Return small files by path: those that the patterns match and that can be read."""
-        found = (await self.ask("read", patterns=list(patterns)))["texts"]
-        return {str(path): str(text) for path, text in found.items()}
+        return (await self.ask("read", Texts, patterns=list(patterns))).texts
 
     async def close(self) -> None:
         """End it: with its stdin all that it started and wrote goes as well."""
@@ -138,11 +139,37 @@ class Errand:
         if self._pipe is not None:
             await self._pipe.close()
 
+    async def _answer(self, operation: str, within_s: float, words: Mapping[str, Any]) -> bytes:
+        """Send a request; return the line that answers it."""
+        if self._pipe is None or self.error is not None:
+            raise self._failed(self.error.what if self.error else "not reached")
+        self._number += 1
+        number, answer = self._number, asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            self._pipe.write(msgspec.json.encode({"id": number, "op": operation, **words}) + b"\n")
+            async with asyncio.timeout(within_s + GRACE_S):
+                line: bytes | None = await answer
+        except TimeoutError:
+            raise self._failed(
+                f"{operation} did not end within {within_s + GRACE_S:.0f} s"
+            ) from None
+        except OSError as error:
+            raise self._failed(f"the connection is gone: {error}") from None
+        finally:
+            self._waiting.pop(number, None)
+        if line is None:
+            raise self._failed(self.error.what if self.error else "the connection ended")
+        return line
+
+    def _failed(self, why: str) -> ErrandError:
+        return ErrandError(f"{self.node.name}: {why}")
+
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT_S)
             with suppress(ErrandError):
-                await self.ask("beat")
+                await self.ask("beat", Done)
 
     async def _hear(self, pipe: Pipe, heard: bytes) -> None:
         """Hand answers to who waits for them, until there are no more."""
@@ -161,45 +188,16 @@ class Errand:
 
     def _take(self, line: bytes) -> None:
         """Take one answer; what is none is nobody's."""
-        with suppress(ValueError):
-            found = json.loads(line)
-            waiting = self._waiting.get(found.get("id", -1)) if isinstance(found, dict) else None
-            if waiting is not None and not waiting.done():
-                waiting.set_result(found)
+        with suppress(*_UNREADABLE):
+            self._settle(_ENVELOPE.decode(line).id, line)
 
     def _lose(self, why: str) -> None:
         """Take it that no answer will come any more."""
-        self.error = ErrandError(sanitize(why, 300))
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_result({"error": why})
+        self.error = ErrandError(sanitize(why, MAX_REASON))
+        for number in list(self._waiting):
+            self._settle(number, None)
 
-
-class Ran:
-    """What came of a program.
-
-    Attributes:
-        status: its exit status; None: it was killed as its time was up.
-        out: the end of its stdout.
-        err: the last line of its stderr, safe to show.
-        seconds: that it took.
-    """
-
-    def __init__(self, found: Mapping[str, Any]) -> None:
-        status = found.get("status")
-        self.status = status if isinstance(status, int) else None
-        self.out = str(found.get("out", ""))
-        lines = str(found.get("err", "")).strip().splitlines()
-        self.err = sanitize(lines[-1], 200) if lines else ""
-        self.seconds = float(found.get("seconds", 0.0))
-
-    @property
-    def ended_well(self) -> bool:
-        """Whether it came to its end without complaint."""
-        return self.status == 0
-
-    def why(self, name: str) -> str:
-        """Say how it failed."""
-        if self.status is None:
-            return f"{name} did not end in time"
-        return f"{name} ended with status {self.status}" + (f": {self.err}" if self.err else "")
+    def _settle(self, number: int, line: bytes | None) -> None:
+        waiting = self._waiting.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(line)

@@ -1,8 +1,18 @@
 """Figures as people write them."""
 
+import re
 from collections.abc import Iterable
 
-__all__ = ["gbit", "lower", "rate", "size", "upper"]
+__all__ = ["count", "gbit", "lower", "rate", "size", "upper"]
+
+
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+def count(text: str | None) -> int | None:
+    """Return a whole number that a node tells, zero or more; None of anything else."""
+    found = _COUNT.fullmatch((text or "").strip())
+    return int(found[0]) if found else None
 
 
 def lower(values: Iterable[float]) -> float:

@@ -2,33 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
+from gpuwatch.agent.mountinfo import REMOTE
+from gpuwatch.preflight.answers import Done, Folder
 from gpuwatch.preflight.check import Site, not_judged
 from gpuwatch.preflight.errand import Errand, ErrandError
 from gpuwatch.preflight.result import Finding
 
-__all__ = ["NETWORK", "Place", "class_of", "on_all_paths"]
+__all__ = ["Place", "class_of", "on_all_paths"]
 
-NETWORK = (
-    "nfs",
-    "nfs4",
-    "lustre",
-    "ceph",
-    "cifs",
-    "smb3",
-    "beegfs",
-    "gpfs",
-    "wekafs",
-    "9p",
-    "virtiofs",
-    "glusterfs",
-    "fuse",
-)
-"""Types of file systems that something beyond the node's own disks answers for."""
 VIRTUAL = ("/dev/vd", "/dev/xvd")
 """Disks of virtual machines, which say that they turn whatever is behind them."""
-FOLDER_S = 10.0
+FOLDER_S, REMOVE_S = 10.0, 60.0
+CROWDED = 5.0
+"""Times as long beside another node, from which a path is left to itself."""
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -56,12 +45,9 @@ class Place(NamedTuple):
         return f"{self.errand.node.name}:{self.path}"
 
 
-Try = Callable[[Place], Awaitable[dict[str, Any]]]
-
-
 def class_of(place: Place) -> str:
     """Return the class that a place is judged by: network, memory, disk that turns, SSD or NVMe."""
-    if place.kind.partition(".")[0] in NETWORK or place.kind.startswith("fuse"):
+    if REMOTE.match(place.kind):
         return "network"
     if place.kind in {"tmpfs", "ramfs"}:
         return "memory"
@@ -71,74 +57,56 @@ def class_of(place: Place) -> str:
 
 
 async def on_all_paths(
-    site: Site, what: str, need_bytes: int, attempt: Try, latency: str
-) -> tuple[list[tuple[Place, dict[str, Any]]], list[Finding]]:
-    """Try each path on one node first, then on all others at once where that node's stayed quick.
+    site: Site,
+    what: str,
+    need_bytes: int,
+    attempt: Callable[[Place], Awaitable[T]],
+    latency: Callable[[T], float],
+) -> tuple[list[tuple[Place, T]], list[Finding]]:
+    """Try each path on one node, then on a second, then on all others at once.
 
-    Shared storage that is slow for many at once is left alone by the rest: it stops where the second
-    node's latency is five times the first's.
+    A path that is slow for two is left alone by the rest: it stops where the second node's latency is
+    CROWDED times the first's.
 
     Args:
         site: the nodes.
         what: is tried, for progress and findings.
         need_bytes: that are written on a path by a node.
         attempt: what is done on a place.
-        latency: which of its figures is a latency.
+        latency: of what came of it.
     """
-    done: list[tuple[Place, dict[str, Any]]] = []
+    done: list[tuple[Place, T]] = []
     found: list[Finding] = []
     if not site.job.storage.paths:
-        return done, [
-            not_judged(
-                "job",
-                "no path of the job is known",
-                "storage: {paths: [/data, /scratch]} in the job file",
-            )
-        ]
+        hint = "storage: {paths: [/data, /scratch]} in the job file"
+        return done, [not_judged("job", "no path of the job is known", hint)]
     for path in site.job.storage.paths:
         first, *others = site.errands
         site.progress(f"{what}: {path} on {first.node.name}")
-        groups = [[first], others[:1], others[1:]]
         alone: float | None = None
-        for group in groups:
-            tried = await asyncio.gather(
-                *(_tried(errand, path, need_bytes, attempt) for errand in group)
-            )
-            done += [each for each in tried if not isinstance(each, Finding)]
+        for group in ([first], others[:1], others[1:]):
+            tried = await asyncio.gather(*(_tried(e, path, need_bytes, attempt) for e in group))
+            came = [each for each in tried if not isinstance(each, Finding)]
+            done += came
             found += [each for each in tried if isinstance(each, Finding)]
-            slowest = max(
-                (each[1].get(latency) or 0.0 for each in tried if not isinstance(each, Finding)),
-                default=0.0,
-            )
-            if alone and slowest > 5 * alone:
-                found.append(
-                    not_judged(
-                        f"job:{path}",
-                        f"stopped: {what} took {slowest / alone:.0f} times as long beside another node",
-                    )
-                )
+            slowest = max((latency(told) for _, told in came), default=0.0)
+            if alone and slowest > CROWDED * alone:
+                times = f"{slowest / alone:.0f} times as long on another node"
+                found.append(not_judged(f"job:{path}", f"stopped: {what} took {times}"))
                 break
             alone = alone or slowest
     return done, found
 
 
 async def _tried(
-    errand: Errand, path: str, need_bytes: int, attempt: Try
-) -> tuple[Place, dict[str, Any]] | Finding:
+    errand: Errand, path: str, need_bytes: int, attempt: Callable[[Place], Awaitable[T]]
+) -> tuple[Place, T] | Finding:
     try:
-        made = await errand.ask("folder", FOLDER_S, path=path, need_bytes=need_bytes)
-        turns = made.get("rotational")
-        place = Place(
-            errand,
-            path,
-            str(made["folder"]),
-            str(made["type"]),
-            str(made["source"]),
-            turns if isinstance(turns, bool) else None,
-        )
+        made = await errand.ask("folder", Folder, FOLDER_S, path=path, need_bytes=need_bytes)
+        place = Place(errand, path, made.folder, made.type, made.source, made.rotational)
         try:
             return place, await attempt(place)
         finally:
-            await errand.ask("remove", 60.0, folder=place.folder)
+            await errand.ask("remove", Done, REMOVE_S, folder=place.folder)
     except ErrandError as error:
         return not_judged(f"{errand.node.name}:{path}", error.what)

@@ -41,11 +41,17 @@ async def busy(errands: Sequence[Errand]) -> dict[str, int]:
 
 
 async def run(site: Site, checks: Sequence[Check], unreached: dict[str, str]) -> Result:
-    """Run the checks one after another; a node that is lost meanwhile is left out of what follows."""
+    """Run the checks one after another; a node that is lost meanwhile is left out of what follows.
+
+    Args:
+        site: the nodes that were reached.
+        checks: in order.
+        unreached: node to why; those that are lost come beside them.
+    """
     began = datetime.now(UTC)
     outcomes = []
+    unreached = dict(unreached)
     for check in checks:
-        site.errands = [errand for errand in site.errands if errand.error is None]
         if not site.errands:
             break
         started = time.monotonic()
@@ -53,6 +59,10 @@ async def run(site: Site, checks: Sequence[Check], unreached: dict[str, str]) ->
         outcomes.append(
             Outcome(check=check.name, findings=tuple(findings), seconds=time.monotonic() - started)
         )
+        unreached |= {
+            e.node.name: f"lost during {check.name}: {e.error}" for e in site.errands if e.error
+        }
+        site.errands = [errand for errand in site.errands if errand.error is None]
     return Result(
         job=site.job.name, at=began.isoformat(timespec="seconds"), nodes=tuple(e.node.name for e in site.errands),
         unreached=unreached, outcomes=tuple(outcomes),

@@ -12,7 +12,8 @@ __all__ = ["CHECK", "judged", "parsed"]
 SECONDS = 120.0
 LOAD = 'for each in $1; do module load "$each" || exit 1; done; shift; exec "$@"'
 ROW = re.compile(
-    r"^\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s", re.MULTILINE
+    r"^\s*([0-9]{1,18})\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.]+\s+[\d.]+\s+([0-9]{1,9}(?:\.[0-9]{1,9})?)\s",
+    re.MULTILINE,
 )
 """size, count, type, operation, root, then time, algorithm and bus bandwidth in GB/s, out of place."""
 DEFICIT = Limit(

@@ -1,21 +1,21 @@
 """bandwidth: iperf3 between pairs, in rounds; who is slow together is tried again alone."""
 
 import asyncio
-import json
 from collections.abc import Collection, Iterator, Mapping
 from math import ceil
 from statistics import median
-from typing import Any, NamedTuple
 
 from gpuwatch.preflight.addresses import addresses, line_rates
+from gpuwatch.preflight.answers import Done, Listens
 from gpuwatch.preflight.blame import Pair, common
 from gpuwatch.preflight.check import Check, Limit, Site, not_judged, without
 from gpuwatch.preflight.errand import Errand, ErrandError
-from gpuwatch.preflight.numbers import gbit, upper
+from gpuwatch.preflight.iperf3 import Measure, parsed
+from gpuwatch.preflight.numbers import count, gbit, upper
 from gpuwatch.preflight.result import Fact, Finding
 from gpuwatch.preflight.rounds import matchings
 
-__all__ = ["CHECK", "Measure", "better", "judged", "parsed", "suspects", "tell"]
+__all__ = ["CHECK", "better", "judged", "suspects", "tell"]
 
 SECONDS, QUICK = 30, 5
 """A direction: below ten seconds slow start and the first losses weigh too much on long links."""
@@ -50,22 +50,6 @@ LOSSES = Limit(
     "Segments sent again meanwhile",
     "as the live verdict: over 0.1 % is loss, not noise",
 )
-
-
-class Measure(NamedTuple):
-    """What one direction of a pair carried.
-
-    Attributes:
-        bits_s: at the receiver.
-        again: share of segments that were sent again; None where the sender does not tell.
-        cpu_pct: of one core, of the busier end's process.
-        steal: share of CPU time that the hypervisors took, of the worse end.
-    """
-
-    bits_s: float
-    again: float | None = None
-    cpu_pct: float = 0.0
-    steal: float = 0.0
 
 
 Measures = Mapping[Pair, Measure]
@@ -158,31 +142,19 @@ async def _measured(sender: Errand, receiver: Errand, to: str, count: int, site:
     ports = range(PORT, PORT + count)
     try:
         for port in ports:
-            await receiver.ask(
-                "start", name=f"iperf3-{port}", argv=["iperf3", "-s", "-1", "-p", str(port)]
-            )
-            if not (await receiver.ask("listens", 6.0, port=port, timeout_s=5.0))["listens"]:
+            argv = ["iperf3", "-s", "-1", "-p", str(port)]
+            await receiver.ask("start", Done, name=f"iperf3-{port}", argv=argv)
+            if not (await receiver.ask("listens", Listens, 6.0, port=port, timeout_s=5.0)).listens:
                 raise ErrandError(f"{receiver.node.name}: iperf3 does not listen on port {port}")
         before = [await _cpu(end) for end in (sender, receiver)]
-        words = [
-            "iperf3",
-            "-c",
-            to,
-            "-J",
-            "-P",
-            "4",
-            "-t",
-            str(seconds),
-            "--connect-timeout",
-            "3000",
-        ]
+        words = [*f"iperf3 -J -P 4 -t {seconds} --connect-timeout 3000 -c".split(), to]
         runs = await asyncio.gather(
             *(sender.run([*words, "-p", str(port)], seconds + 15.0) for port in ports)
         )
         after = [await _cpu(end) for end in (sender, receiver)]
     finally:
         for port in ports:
-            await receiver.ask("stop", 8.0, name=f"iperf3-{port}")
+            await receiver.ask("stop", Done, 8.0, name=f"iperf3-{port}")
     told = [parsed(ran.out) for ran in runs]
     if not all(isinstance(each, Measure) for each in told):
         raise ErrandError(
@@ -199,30 +171,14 @@ async def _measured(sender: Errand, receiver: Errand, to: str, count: int, site:
 async def _cpu(errand: Errand) -> list[int]:
     """Return the ticks of all CPUs, as the first line of /proc/stat has them."""
     text = (await errand.texts("/proc/stat")).get("/proc/stat", "")
-    return [int(word) for word in text.partition("\n")[0].split()[1:9] if word.isdigit()]
+    ticks = map(count, text.partition("\n")[0].split()[1:9])
+    return [tick for tick in ticks if tick is not None]
 
 
 def _stolen(before: list[int], after: list[int]) -> float:
     grown = [max(0, a - b) for b, a in zip(before, after, strict=False)]
     total = sum(grown)
     return grown[7] / total if len(grown) > 7 and total else 0.0
-
-
-def parsed(text: str) -> Measure | str:
-    """Return what iperf3's JSON says, or its error."""
-    try:
-        said: Any = json.loads(text)
-        if "error" in said:
-            return f"iperf3: {str(said['error'])[:200]}"
-        end = said["end"]
-        sent, received, cpu = end["sum_sent"], end["sum_received"], end["cpu_utilization_percent"]
-        bits_s = float(received["bits_per_second"])
-        mss = float(said["start"].get("tcp_mss_default") or 1448)
-        again = sent.get("retransmits")
-        share = None if again is None else float(again) / max(1.0, float(sent["bytes"]) / mss)
-        return Measure(bits_s, share, max(float(cpu["host_total"]), float(cpu["remote_total"])))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "iperf3 said nothing that can be understood"
 
 
 def judged(together: Measures, alone: Measures, nominal: Mapping[str, float]) -> list[Finding]:

@@ -1,13 +1,14 @@
 """checkpoint: how long one blocks the job, by what a path takes with fsync."""
 
-from typing import Any
+from typing import NamedTuple
 
-from gpuwatch.preflight.check import Check, Limit, Site
+from gpuwatch.preflight.answers import Moved
+from gpuwatch.preflight.check import Check, Limit, Site, not_judged
 from gpuwatch.preflight.numbers import rate, size
 from gpuwatch.preflight.places import Place, on_all_paths
 from gpuwatch.preflight.result import Fact, Finding
 
-__all__ = ["CHECK", "judged"]
+__all__ = ["CHECK", "Took", "judged"]
 
 PART, QUICK_PART = 8 * 10**9, 500 * 10**6
 """Bytes that a node writes at most: enough to pass a cache of some GB."""
@@ -18,30 +19,34 @@ BLOCKED = Limit(
 )  # fmt: skip
 
 
+class Took(NamedTuple):
+    """What writing one file, and reading it back, came to."""
+
+    written: Moved
+    back: Moved
+
+
 async def run(site: Site) -> list[Finding]:
     """Write a part on each path; judge by what the whole would take."""
     part = _part(site)
 
-    async def attempt(place: Place) -> dict[str, Any]:
-        written = await place.errand.ask(
-            "write", 2 * PATIENCE_S + 60, folder=place.folder, size=part, limit_s=PATIENCE_S
-        )
-        back = await place.errand.ask(
-            "scan", PATIENCE_S + 30, folder=place.folder, limit_s=PATIENCE_S
-        )
-        return {"write": written, "read": back, "took_s": written["took_s"]}
+    async def attempt(place: Place) -> Took:
+        ask, words = place.errand.ask, {"folder": place.folder, "limit_s": PATIENCE_S}
+        written = await ask("write", Moved, 2 * PATIENCE_S + 60, size=part, **words)
+        return Took(written, await ask("scan", Moved, PATIENCE_S + 30, **words))
 
-    done, found = await on_all_paths(site, "checkpoint", part, attempt, "took_s")
-    return found + [
-        judged(place.subject, told, site.options.checkpoint_bytes) for place, told in done
-    ]
-
-
-def judged(subject: str, told: dict[str, Any], whole: float | None) -> Finding:
-    """Judge one path; without a size only its rates are told."""
-    writes, reads = (
-        told[way]["bytes"] / max(1e-9, told[way]["took_s"]) for way in ("write", "read")
+    done, found = await on_all_paths(
+        site, "checkpoint", part, attempt, lambda took: took.written.took_s
     )
+    whole = site.options.checkpoint_bytes
+    return found + [judged(place.subject, took, whole) for place, took in done]
+
+
+def judged(subject: str, took: Took, whole: float | None) -> Finding:
+    """Judge one path; without a size only its rates are told."""
+    writes, reads = took.written.speed, took.back.speed
+    if not writes:
+        return not_judged(subject, f"{subject}: nothing was written in {PATIENCE_S:.0f} s")
     text = f"{subject} takes {rate(writes)} with fsync, gives back {rate(reads)}"
     facts = [Fact("write", writes, "B/s"), Fact("read_back", reads, "B/s")]
     if whole is None:

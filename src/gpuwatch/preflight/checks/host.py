@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpuwatch.preflight.alike import alike
 from gpuwatch.preflight.check import Check, Limit, Site, not_judged
 from gpuwatch.preflight.errand import Errand, ErrandError
-from gpuwatch.preflight.numbers import size
+from gpuwatch.preflight.numbers import count, size
 from gpuwatch.preflight.result import Fact, Finding
 
 __all__ = ["CHECK", "Host", "judged"]
@@ -65,11 +65,11 @@ class Host:
         return {match[1]: text for match, text in found if match}
 
     @property
-    def gpus(self) -> dict[str, int]:
-        """PCI address of each GPU that the driver has, to its NUMA node; -1: not told."""
+    def gpus(self) -> dict[str, int | None]:
+        """PCI address of each GPU that the driver has, to its NUMA node; None: not told, by -1 too."""
         driven = self.named(rf"{NVIDIA}gpus/(.+)/information")
         nodes = self.named(rf"{PCI}(.+)/numa_node")
-        return {address: int(nodes.get(address.lower(), "-1") or -1) for address in driven}
+        return {address: count(nodes.get(address.lower())) for address in driven}
 
 
 async def run(site: Site) -> list[Finding]:
@@ -156,33 +156,33 @@ def _limits(host: Host) -> Iterator[Finding]:
     )
     hard = {name: most for name, _, most in found}
     has_rdma = any(path.startswith(RDMA) for path in host.texts)
-    memory = hard.get("locked memory", "unlimited")
-    if has_rdma and memory != "unlimited":
+    memory = count(hard.get("locked memory"))
+    if has_rdma and memory is not None:
         yield _fault(
             host,
-            f"at most {size(float(memory))} of memory may be locked: RDMA cannot register its buffers",
+            f"at most {size(memory)} of memory may be locked: RDMA cannot register its buffers",
             "memlock unlimited in /etc/security/limits.conf, LimitMEMLOCK=infinity of sshd and slurmd",
             Fact("memlock", memory),
         )
-    files = hard.get("open files", "unlimited")
-    if files.isdigit() and int(files) < FILES_OPEN.value:
+    files = count(hard.get("open files"))
+    if files is not None and files < FILES_OPEN.value:
         yield _fault(
             host,
             f"at most {files} files may be open",
             "nofile 1048576 in /etc/security/limits.conf",
-            Fact("nofile", int(files), FILES_OPEN.unit, FILES_OPEN.value),
+            Fact("nofile", files, FILES_OPEN.unit, FILES_OPEN.value),
         )
 
 
 def _shared_memory(host: Host) -> Iterator[Finding]:
     words = host.says.get("shm", "").splitlines()[-1:]
-    total = words[0].split()[1] if words and len(words[0].split()) > 1 else ""
-    if total.isdigit() and int(total) < SHM.value:
+    total = count([*words[0].split(), "", ""][1]) if words else None
+    if total is not None and total < SHM.value:
         yield _fault(
             host,
-            f"{SHARED} has {size(int(total))}: loaders that pass batches through it end with a bus error",
+            f"{SHARED} has {size(total)}: loaders that pass batches through it end with a bus error",
             "--shm-size or --ipc=host for the container; mount -o remount,size=",
-            Fact("shm", int(total), SHM.unit, SHM.value),
+            Fact("shm", total, SHM.unit, SHM.value),
         )
 
 
@@ -207,14 +207,14 @@ def _gpus(host: Host) -> Iterator[Finding]:
                 f"GPU {number} is not in persistence mode: its driver starts anew for each process",
                 "nvidia-persistenced, or nvidia-smi -pm 1",
             )
-        if errors.isdigit() and int(errors):
+        if count(errors):
             yield _fault(
                 host,
                 f"GPU {number} had {errors} memory errors that could not be corrected",
                 "drain the node and reset the GPU; dmesg names the Xid",
-                Fact("ecc", int(errors), "errors", 0),
+                Fact("ecc", count(errors), "errors", 0),
             )
-        if pending == "Yes" or (rows.isdigit() and int(rows)):
+        if pending == "Yes" or count(rows):
             yield _fault(
                 host,
                 f"GPU {number} has memory that waits to be retired, or can not be remapped",
@@ -226,7 +226,9 @@ def _gpu_direct(host: Host) -> Iterator[Finding]:
     if not host.gpus or not any(path.startswith(RDMA) for path in host.texts):
         return
     modules = host.texts.get("/proc/modules", "")
-    release = re.match(r"(\d+)\.(\d+)", host.texts.get("/proc/sys/kernel/osrelease", ""))
+    release = re.match(
+        r"([0-9]{1,3})\.([0-9]{1,3})", host.texts.get("/proc/sys/kernel/osrelease", "")
+    )
     is_open = "Open Kernel Module" in host.texts.get(f"{NVIDIA}version", "")
     by_dma_buf = is_open and release is not None and (int(release[1]), int(release[2])) >= DMA_BUF
     if not re.search(r"^(nvidia_peermem|nv_peer_mem) ", modules, re.MULTILINE) and not by_dma_buf:
@@ -238,10 +240,10 @@ def _gpu_direct(host: Host) -> Iterator[Finding]:
 
 
 def _nearness(host: Host) -> Iterator[Finding]:
-    ports = {int(node or -1) for node in host.named(rf"{RDMA}([^/]+)/device/numa_node").values()}
-    if not ports or -1 in ports:
+    ports = {count(node) for node in host.named(rf"{RDMA}([^/]+)/device/numa_node").values()}
+    if not ports or None in ports:
         return
-    far = [address for address, node in host.gpus.items() if node >= 0 and node not in ports]
+    far = [address for address, node in host.gpus.items() if node not in {None, *ports}]
     if far:
         yield _fault(
             host,
@@ -262,12 +264,12 @@ def _acs(host: Host) -> Iterator[Finding]:
         yield not_judged(
             host.node, f"{host.node}: whether ACS is on can not be read (lspci -vvv as root tells)"
         )
-    elif count := len(re.findall(r"ACSCtl:\s+SrcValid\+", text)):
+    elif bridges := len(re.findall(r"ACSCtl:\s+SrcValid\+", text)):
         yield _fault(
             host,
-            f"ACS is on at {count} PCIe bridges: GPUs and adapters reach each other by way of the CPU only",
+            f"ACS is on at {bridges} PCIe bridges: GPUs and adapters reach each other by way of the CPU only",
             "off in the firmware, or setpci on the bridges at boot; needed in virtual machines only",
-            Fact("acs", count, "bridges", 0),
+            Fact("acs", bridges, "bridges", 0),
         )
 
 

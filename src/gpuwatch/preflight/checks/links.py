@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuwatch.preflight.alike import alike, odd
 from gpuwatch.preflight.check import Check, Limit, Site, not_judged
 from gpuwatch.preflight.errand import Errand
-from gpuwatch.preflight.numbers import gbit
+from gpuwatch.preflight.numbers import count, gbit
 from gpuwatch.preflight.result import Fact, Finding
 
 __all__ = ["CHECK"]
@@ -68,11 +68,7 @@ class Port:
 
     def number(self, name: str) -> int | None:
         """Return one of its figures, None where it tells none."""
-        try:
-            value = int(self.says[name])
-        except (KeyError, ValueError):
-            return None
-        return value if value >= 0 else None
+        return count(self.says.get(name))
 
 
 async def run(site: Site) -> list[Finding]:
@@ -175,27 +171,26 @@ def _speeds(name: str, ports: list[Port], site: Site) -> list[Finding]:
 
 
 def _damaged(port: Port) -> float:
-    count = port.number("rx_crc_errors") or 0
-    return count / max(1, port.number("rx_packets") or 0) if count >= FEW_ERRORS else 0.0
+    errors = port.number("rx_crc_errors") or 0
+    return errors / max(1, port.number("rx_packets") or 0) if errors >= FEW_ERRORS else 0.0
 
 
 def _errors(port: Port) -> Finding:
-    share, count = _damaged(port), port.number("rx_crc_errors")
+    share, errors = _damaged(port), port.number("rx_crc_errors")
     return Finding(
         subject=f"{port.node} {port.name}", judgement="fault",
-        text=f"{port.name} of {port.node} received {count:,} damaged frames, {share:.1e} of all",
+        text=f"{port.name} of {port.node} received {errors:,} damaged frames, {share:.1e} of all",
         facts=(Fact("crc_errors", share, ERRORS.unit, ERRORS.value),), hint="cable, optics, or the switch's port: clean or change them",
     )  # fmt: skip
 
 
 def _lane(says: Mapping[str, str]) -> Lane | None:
     """Return what a card uses of PCIe; its slot is the bridge above it, which a virtual one lacks."""
-    try:
-        kind = f"{says['device/vendor']}:{says['device/device']}"
-        width, most = (int(says[f"device/{each}_link_width"]) for each in ("current", "max"))
-        slot = int(says.get("device/../max_link_width") or 0)
-    except (KeyError, ValueError):
+    kind = f"{says.get('device/vendor')}:{says.get('device/device')}"
+    width, most = (count(says.get(f"device/{each}_link_width")) for each in ("current", "max"))
+    if width is None or most is None:
         return None
+    slot = count(says.get("device/../max_link_width")) or 0
     return Lane(kind, width, min(most, slot) if 0 < slot < NO_WIDTH else None)
 
 

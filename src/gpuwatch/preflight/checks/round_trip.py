@@ -7,6 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from gpuwatch.preflight.addresses import addresses
+from gpuwatch.preflight.answers import Connected
 from gpuwatch.preflight.blame import common
 from gpuwatch.preflight.check import Check, Limit, Site, not_judged
 from gpuwatch.preflight.errand import Errand, ErrandError
@@ -30,9 +31,10 @@ SLOWER = Limit(
 LEAST = Limit(
     "least_ms", 0.3, "ms", "What a pair is slower by at least", "schedulers and idle states of CPUs alone make a tenth of a ms",
 )  # fmt: skip
-ANSWER = re.compile(r"(\d+) packets transmitted, (\d+) received")
-TIMES = re.compile(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
-EACH = re.compile(r"\btime=([\d.]{1,12}) ms")
+ANSWER = re.compile(r"\b([0-9]{1,9}) packets transmitted, ([0-9]{1,9}) received")
+_MS = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+TIMES = re.compile(rf"= {_MS}/{_MS}/{_MS}/{_MS} ms")
+EACH = re.compile(rf"\btime={_MS} ms")
 
 
 class Trip(NamedTuple):
@@ -79,17 +81,7 @@ async def _trip(one: Errand, other: Errand, place: str, site: Site) -> Trip | Fi
     try:
         if await one.lacks("ping"):
             return await _connected(one, other, place, count)
-        words = [
-            "ping",
-            "-n",
-            "-c",
-            str(count),
-            "-i",
-            str(PAUSE_S),
-            "-W",
-            "1",
-            place,
-        ]
+        words = [*f"ping -n -c {count} -i {PAUSE_S} -W 1".split(), place]
         ran = await one.run(words, 2 * count * PAUSE_S + 10)
         trip = parsed(ran.out)
         if trip is None:  # no right to send any, or no such name there
@@ -102,10 +94,10 @@ async def _trip(one: Errand, other: Errand, place: str, site: Site) -> Trip | Fi
 async def _connected(one: Errand, other: Errand, place: str, count: int) -> Trip:
     """Return what TCP connections to the other's login took: an answer comes from its kernel."""
     answer = await one.ask(
-        "connect", 2 * count + 10, host=place, port=other.node.port or SSH, times=count,
+        "connect", Connected, 2 * count + 10, host=place, port=other.node.port or SSH, times=count,
         pause_s=PAUSE_S, timeout_s=1.0,
     )  # fmt: skip
-    took = [float(ms) for ms in answer["ms"] if ms is not None]
+    took = [ms for ms in answer.ms if ms is not None]
     if not took:
         return Trip(1.0, None, None, count)
     mean = sum(took) / len(took)

@@ -1,15 +1,17 @@
 """small files: a tree of 100 KB files read in random order by 1, 8 and 32 threads, then once more."""
 
-from typing import Any
+from typing import NamedTuple
 
+from gpuwatch.preflight.answers import Done, Visited
 from gpuwatch.preflight.check import Check, Limit, Site
 from gpuwatch.preflight.places import Place, on_all_paths
 from gpuwatch.preflight.result import Fact, Finding
 
-__all__ = ["CHECK", "judged"]
+__all__ = ["CHECK", "Passes", "judged"]
 
 COUNT, QUICK_COUNT, SIZE = 20_000, 2_000, 100_000
-WORKERS = (1, 8, 32)
+WORKERS = ONE, SOME, MANY = 1, 8, 32
+"""Threads of each pass."""
 PATIENCE_S, QUICK_S = 60.0, 15.0
 WRITE_S = 600.0
 FILES_S = Limit(
@@ -18,60 +20,45 @@ FILES_S = Limit(
 )  # fmt: skip
 
 
+class Passes(NamedTuple):
+    """Passes from the store by number of threads, and one more from the cache."""
+
+    cold: dict[int, Visited]
+    again: Visited
+
+
 async def run(site: Site) -> list[Finding]:
     """Try each path of the job."""
-    count = QUICK_COUNT if site.options.quick else COUNT
+    count = _count(site)
     patience_s = QUICK_S if site.options.quick else PATIENCE_S
 
-    async def attempt(place: Place) -> dict[str, Any]:
-        await place.errand.ask("tree", WRITE_S, folder=place.folder, count=count, size=SIZE)
-        passes = {}
-        for number, workers in enumerate(WORKERS):
-            passes[f"by {workers}"] = await place.errand.ask(
-                "visit",
-                patience_s + 30,
-                folder=place.folder,
-                workers=workers,
-                seed=number,
-                limit_s=patience_s,
-                cold=True,
-            )
-        passes["again"] = await place.errand.ask(
-            "visit",
-            patience_s + 30,
-            folder=place.folder,
-            workers=WORKERS[-1],
-            seed=len(WORKERS),
-            limit_s=patience_s,
-            cold=False,
-        )
-        return {**passes, "p99_ms": passes["by 8"]["p99_ms"]}
+    async def visit(place: Place, workers: int, seed: int, *, cold: bool) -> Visited:
+        return await place.errand.ask(
+            "visit", Visited, patience_s + 30, folder=place.folder, workers=workers, seed=seed,
+            limit_s=patience_s, cold=cold,
+        )  # fmt: skip
 
-    done, found = await on_all_paths(site, "small files", count * SIZE, attempt, "p99_ms")
+    async def attempt(place: Place) -> Passes:
+        await place.errand.ask("tree", Done, WRITE_S, folder=place.folder, count=count, size=SIZE)
+        cold = {n: await visit(place, n, seed, cold=True) for seed, n in enumerate(WORKERS)}
+        return Passes(cold, await visit(place, MANY, len(WORKERS), cold=False))
+
+    done, found = await on_all_paths(
+        site, "small files", count * SIZE, attempt, lambda told: told.cold[SOME].p99_ms or 0.0
+    )
     for place, passes in done:
-        gpus = await site.gpus_of(place.errand)
-        found.append(judged(place.subject, passes, gpus))
+        found.append(judged(place.subject, passes, await site.gpus_of(place.errand)))
     return found
 
 
-def judged(subject: str, passes: dict[str, Any], gpus: int) -> Finding:
+def judged(subject: str, passes: Passes, gpus: int) -> Finding:
     """Judge what the passes say; files a second from the cache are only told."""
-    speeds = {
-        name: told["files"] / told["took_s"]
-        for name, told in passes.items()
-        if isinstance(told, dict) and told.get("took_s")
-    }
-    text = f"{subject}: " + ", ".join(
-        f"{speeds[f'by {n}']:,.0f} files/s by {n}" for n in WORKERS if f"by {n}" in speeds
-    )
-    many = f"by {WORKERS[-1]}"
-    text += f" (p99 {passes[many]['p99_ms'] or 0:.3g} ms); {speeds.get('again', 0):,.0f} once they are cached"
-    need = FILES_S.value * gpus
-    facts = (
-        Fact("files", speeds.get(many), "/s", need or None),
-        Fact("p99", passes[many]["p99_ms"], "ms"),
-    )
-    if need and speeds.get(many, 0.0) < need:
+    many, need = passes.cold[MANY], FILES_S.value * gpus
+    speeds = ", ".join(f"{told.speed:,.0f} files/s by {n}" for n, told in passes.cold.items())
+    cached = f"{passes.again.speed:,.0f} once they are cached"
+    text = f"{subject}: {speeds} (p99 {many.p99_ms or 0:.3g} ms); {cached}"
+    facts = (Fact("files", many.speed, "/s", need or None), Fact("p99", many.p99_ms, "ms"))
+    if many.speed < need:
         return Finding(
             subject=subject, judgement="fault", text=f"{text}; {gpus} GPUs may want {need:,.0f}", facts=facts,
             hint="pack samples into larger files (tar, WebDataset, MDS, Parquet), or keep them on local disks",
