@@ -241,11 +241,8 @@ def test_keys_are_declared_once_and_help_has_room_beside_the_letters() -> None:
     assert max(len(c.help) for c in COMMANDS) <= 49
 
 
-async def test_at_rest_only_lines_that_changed_are_drawn(
-    screen: Screen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """T11: of hundreds of numbers, those that are new."""
-    app = screen(scenarios.healthy())
+def drawing(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, int]]:
+    """Return a list that takes the canvas and the line of whatever is drawn from now on."""
     drawn: list[tuple[str | None, int]] = []
     render = Canvas.render_line
 
@@ -253,11 +250,20 @@ async def test_at_rest_only_lines_that_changed_are_drawn(
         drawn.append((canvas.id, y))
         return render(canvas, y)
 
+    monkeypatch.setattr(Canvas, "render_line", counted)
+    return drawn
+
+
+async def test_at_rest_only_lines_that_changed_are_drawn(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T11: of hundreds of numbers, those that are new."""
+    app = screen(scenarios.healthy())
     async with app.run_test(size=(120, 40)) as pilot:
         await until_second(pilot, 44)
         assert app.scene is not None
         later = msgspec.structs.replace(app.scene.view, wall_us=app.scene.view.wall_us + 1_000_000)
-        monkeypatch.setattr(Canvas, "render_line", counted)
+        drawn = drawing(monkeypatch)
         app.post_message(Judged(dataclasses.replace(app.scene, view=later)))
         await until(pilot, lambda: app.scene is not None and app.scene.view is later)
     assert drawn == [("top", 0), ("top", 2)]
@@ -268,17 +274,10 @@ async def test_t12_the_cursor_draws_two_lines_of_forty(
 ) -> None:
     """T12: however much there is beside it, only the line that it leaves and the one it comes to."""
     app = screen(dataclasses.replace(scenarios.healthy(40), seconds=3))
-    drawn: list[tuple[str | None, int]] = []
-    render = Canvas.render_line
-
-    def counted(canvas: Canvas, y: int) -> Strip:
-        drawn.append((canvas.id, y))
-        return render(canvas, y)
-
     async with app.run_test(size=(200, 60)) as pilot:
         await until_second(pilot, 3)
         await pilot.press("down")
-        monkeypatch.setattr(Canvas, "render_line", counted)
+        drawn = drawing(monkeypatch)
         await pilot.press("down")
     assert {y for canvas, y in drawn if canvas == "body"} == {1, 2}
     assert not [canvas for canvas, _ in drawn if canvas not in {"body", "below"}]
