@@ -66,7 +66,7 @@ demo: $(READY) ## Play a recorded fault in the screen: no GPU and no SSH needed.
 lab-bites: $(READY) lab-setup ## Show that each fault of the lab bites and can be lifted; root; five minutes.
 	$(BIN)/python tests/lab/bites.py
 
-lab-preflight: $(READY) lab-setup ## Plant faults of links, switches and disks, and have preflight find them; root; five minutes.
+lab-preflight: $(READY) lab-setup ## Plant faults of links, switches and disks, and have preflight find them; root; ten minutes.
 	$(BIN)/python tests/lab/preflight.py
 
 bench-start: $(READY) ## Measure how soon --help and the first screen appear.
