@@ -54,7 +54,10 @@ class Proxy:
         return lines[-1] if lines else ""
 
     async def end(self) -> None:
-        """Close our end, wait a moment for the program, then kill it and what it left in its group."""
+        """Close our end, wait a moment for the program, then kill it and what it left in its group.
+
+        Whoever gives up waiting only cuts that moment short.
+        """
         self.socket.close()
         try:
             with contextlib.suppress(TimeoutError):
@@ -63,10 +66,10 @@ class Proxy:
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        await self._process.wait()
-        # What has left for another session may hold its stderr open.
-        await asyncio.wait({self._hearing}, timeout=GRACE_S)
-        self._hearing.cancel()
+            await self._process.wait()
+            # What has left for another session may hold its stderr open.
+            await asyncio.wait({self._hearing}, timeout=GRACE_S)
+            self._hearing.cancel()
 
     async def _hear(self) -> None:
         stderr = self._process.stderr

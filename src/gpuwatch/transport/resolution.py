@@ -10,6 +10,7 @@ import os
 import signal
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,8 @@ async def _ask_ssh(target: Target, ssh: Ssh) -> Options | None:
         ) from None
     finally:
         if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)  # and what a `Match exec` runs
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what a `Match exec` runs
             await process.wait()
     if process.returncode != 0:
         lines = err.decode("utf-8", "replace").strip().splitlines()
