@@ -14,9 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuwatch.errand.watcher import PREFIX, VARIABLE
+from gpuwatch.job.types import Job
 from gpuwatch.preflight.answers import Connected, Done, Folder, Moved, Ran, Texts, Visited, Which
+from gpuwatch.preflight.check import Check, Options, Site
 from gpuwatch.preflight.errand import Errand, ErrandError
-from gpuwatch.preflight.run import opened
+from gpuwatch.preflight.result import Finding
+from gpuwatch.preflight.run import opened, run
 from gpuwatch.transport.link import Pipe, Step
 from gpuwatch.transport.node import Node
 from gpuwatch.transport.transports import Transports
@@ -228,3 +231,22 @@ async def test_a_node_that_ends_before_it_begins_is_not_taken_for_one_that_is_th
     assert (await opened([Errand(Node(name="gone", host="h"), Lying([], greets=False))])) == (
         [], {"gone": "the connection ended"},
     )  # fmt: skip
+
+
+async def test_a_node_that_is_lost_meanwhile_is_told_and_left_out_of_what_follows() -> None:
+    errands = [Errand(Node(name=name, host="h"), Lying([])) for name in ("stays", "goes")]
+    there, unreached = await opened(errands)
+    seen: list[list[str]] = []
+
+    async def look(site: Site) -> list[Finding]:
+        seen.append([errand.node.name for errand in site.errands])
+        errands[1].error = ErrandError("the connection ended")
+        return []
+
+    checks = [Check(name=name, does="", judges="", run=look) for name in ("first", "second")]
+    job = Job(name="j", nodes=())
+    result = await run(Site(job, there, Options(), lambda _: None), checks, unreached)
+    assert seen == [["stays", "goes"], ["stays"]]
+    assert result.nodes == ("stays",)
+    assert result.unreached == {"goes": "lost during first: the connection ended"}
+    await asyncio.gather(*(errand.close() for errand in errands))
